@@ -1,1 +1,8 @@
-//! .
+//! The heart of taskq: the model, the [`Store`](store::Store) seam with its in-memory implementation, the
+//! client and the worker.
+//!
+//! No SQL, no HTTP and no command line live here. Dependencies point one way: `worker` and `client` use
+//! `store` and `model`, `store` uses `model`, and `model` uses nothing of the others.
+
+pub mod model;
+pub mod store;

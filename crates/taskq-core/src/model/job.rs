@@ -1,0 +1,224 @@
+//! Jobs: as they are enqueued, as a worker receives them, as they are stored.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    ActorName, Epoch, ErrorRecord, JobId, Json, OutcomeKind, QueueName, RetryPolicy, Status, WorkerId,
+};
+
+/// The queue of a job that names none.
+pub const DEFAULT_QUEUE: &str = "default";
+/// The attempts of a job that names no number.
+pub const DEFAULT_MAX_ATTEMPTS: i16 = 20;
+
+/// When a job becomes ready.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Schedule {
+    /// At once.
+    #[default]
+    Now,
+    /// After a delay, by the database's clock.
+    After(Duration),
+    /// At a time; a time that has passed means at once.
+    At(Timestamp),
+}
+
+/// A job to be enqueued.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewJob {
+    /// Its id, made by the caller so that a repeated call can be recognised.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its actor.
+    pub actor: ActorName,
+    /// What its handler receives; at most 1 MiB.
+    pub payload: Json,
+    /// The version of the payload's type; 1 to 2³¹ − 1.
+    pub payload_version: i32,
+    /// Jobs with a higher priority are claimed first; default 0.
+    pub priority: i16,
+    /// When it becomes ready.
+    pub schedule: Schedule,
+    /// The deadline after which no attempt starts; it must lie behind the schedule.
+    pub schedule_to_close: Option<Timestamp>,
+    /// How long one attempt may take; `None` is for ever.
+    pub start_to_close: Option<Duration>,
+    /// How many attempts may be made; 1 to 32,767.
+    pub max_attempts: i16,
+    /// When failed attempts are tried again; `None` is the default policy.
+    pub retry_policy: Option<RetryPolicy>,
+    /// Labels for operators: at most 64, each like a name.
+    pub tags: Vec<String>,
+    /// A JSON object for the caller's own use.
+    pub metadata: Option<Json>,
+    /// The W3C `traceparent` of the caller.
+    pub trace_context: Option<String>,
+}
+
+impl NewJob {
+    /// Makes a job with a new id and the defaults.
+    pub fn new(queue: QueueName, actor: ActorName, payload: Json) -> Self {
+        Self {
+            id: JobId::new(),
+            queue,
+            actor,
+            payload,
+            payload_version: 1,
+            priority: 0,
+            schedule: Schedule::Now,
+            schedule_to_close: None,
+            start_to_close: None,
+            max_attempts: DEFAULT_MAX_ATTEMPTS,
+            retry_policy: None,
+            tags: Vec::new(),
+            metadata: None,
+            trace_context: None,
+        }
+    }
+}
+
+/// What an enqueue did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EnqueueOutcome {
+    /// A new job was written.
+    Created,
+    /// A job with this id was there already; nothing was written.
+    Existing,
+}
+
+/// The store's answer to one [`NewJob`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Enqueued {
+    /// The job.
+    pub id: JobId,
+    /// Whether it is new.
+    pub outcome: EnqueueOutcome,
+    /// Its status: of the new job, or of the one that was there.
+    pub status: Status,
+}
+
+/// A job that a worker has claimed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ClaimedJob {
+    /// The job.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its actor.
+    pub actor: ActorName,
+    /// The attempt's fence.
+    pub epoch: Epoch,
+    /// The number of this attempt, from 1.
+    pub attempt: i32,
+    /// How many attempts may be made.
+    pub max_attempts: i16,
+    /// Its priority.
+    pub priority: i16,
+    /// What its handler receives.
+    pub payload: Json,
+    /// The version of the payload's type.
+    pub payload_version: i32,
+    /// When it became ready.
+    pub scheduled_at: Timestamp,
+    /// Its deadline.
+    pub schedule_to_close: Option<Timestamp>,
+    /// How long this attempt may take.
+    pub start_to_close: Option<Duration>,
+    /// A JSON object of the caller's own.
+    pub metadata: Option<Json>,
+    /// Labels for operators.
+    pub tags: Vec<String>,
+    /// The W3C `traceparent` of the caller.
+    pub trace_context: Option<String>,
+}
+
+/// A job as it is stored.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct JobRecord {
+    /// The job.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its actor.
+    pub actor: ActorName,
+    /// Where it stands.
+    pub status: Status,
+    /// Its priority.
+    pub priority: i16,
+    /// Attempts made that count against `max_attempts`.
+    pub attempt: i32,
+    /// How many attempts may be made.
+    pub max_attempts: i16,
+    /// Claims made.
+    pub epoch: Epoch,
+    /// What its handler receives.
+    pub payload: Json,
+    /// The version of the payload's type.
+    pub payload_version: i32,
+    /// When it was enqueued.
+    pub created_at: Timestamp,
+    /// When it became, or will become, ready.
+    pub scheduled_at: Timestamp,
+    /// When its last attempt started.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// The worker that holds it, or that ended it.
+    pub worker: Option<WorkerId>,
+    /// Its deadline.
+    pub schedule_to_close: Option<Timestamp>,
+    /// How long one attempt may take, in seconds.
+    #[serde(serialize_with = "as_seconds")]
+    pub start_to_close: Option<Duration>,
+    /// When failed attempts are tried again; `None` is the default policy.
+    pub retry_policy: Option<RetryPolicy>,
+    /// The last error.
+    pub error: Option<ErrorRecord>,
+    /// What its handler returned.
+    pub result: Option<Json>,
+    /// What its handler last said of its progress.
+    pub progress: Option<Json>,
+    /// Labels for operators.
+    pub tags: Vec<String>,
+    /// A JSON object of the caller's own.
+    pub metadata: Option<Json>,
+    /// The W3C `traceparent` of the caller.
+    pub trace_context: Option<String>,
+}
+
+/// An attempt that did not end its job. The last attempt is on the [`JobRecord`] itself.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AttemptRecord {
+    /// The job.
+    pub job_id: JobId,
+    /// The attempt's fence.
+    pub epoch: Epoch,
+    /// Its number, from 1. An attempt that burnt nothing shares its number with the next.
+    pub attempt: i32,
+    /// What became of it.
+    #[serde(serialize_with = "as_word")]
+    pub outcome: OutcomeKind,
+    /// The worker that ran it.
+    pub worker: WorkerId,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// What went wrong.
+    pub error: Option<ErrorRecord>,
+}
+
+#[expect(clippy::ref_option, reason = "serde fixes the signature")]
+fn as_seconds<S: serde::Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.map(|duration| duration.as_secs_f64()).serialize(serializer)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde fixes the signature")]
+fn as_word<S: serde::Serializer>(value: &OutcomeKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.as_str())
+}

@@ -1,0 +1,22 @@
+//! Pure data and rules: no I/O, no async, no clock.
+
+mod error_record;
+mod id;
+mod job;
+mod json;
+mod name;
+mod outcome;
+mod retry;
+mod status;
+
+pub use error_record::{BACKTRACE_LIMIT, CLASS_LIMIT, ErrorRecord, MESSAGE_LIMIT};
+pub use id::{Epoch, JobId, WorkerId};
+pub use job::{
+    AttemptRecord, ClaimedJob, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, JobRecord,
+    NewJob, Schedule,
+};
+pub use json::{Json, JsonError, PAYLOAD_LIMIT, RESULT_LIMIT};
+pub use name::{ActorName, InvalidName, NAME_LIMIT, QueueName};
+pub use outcome::{Outcome, OutcomeKind, SettleReason, Settled, Settlement};
+pub use retry::{InvalidRetryPolicy, RetryPolicy};
+pub use status::{Status, UnknownStatus};

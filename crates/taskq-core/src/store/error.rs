@@ -1,0 +1,115 @@
+//! What a store call can fail with.
+
+use std::error::Error;
+
+/// What a store call can fail with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The worker's session is unknown, lost or expired (`TQ001`). It is never revived: start a new one.
+    #[error("the worker's lease is lost: {message}")]
+    LeaseLost {
+        /// What the store said.
+        message: String,
+    },
+    /// Something supplied is out of bounds (`TQ002`); nothing was written.
+    #[error("{message}")]
+    Invalid {
+        /// Which element of a batch, from 0.
+        index: Option<usize>,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Something supplied asks for what this version cannot do (`TQ003`); nothing was written.
+    #[error("{message}")]
+    Unsupported {
+        /// Which element of a batch, from 0.
+        index: Option<usize>,
+        /// What was asked for.
+        message: String,
+    },
+    /// The transaction's isolation level cannot carry this call (`TQ004`).
+    #[error("{message}")]
+    Isolation {
+        /// What the store said.
+        message: String,
+    },
+    /// Another worker leads (`TQ005`); nothing was changed.
+    #[error("not the leader: {message}")]
+    NotLeader {
+        /// What the store said.
+        message: String,
+    },
+    /// The schema in the database does not fit this program.
+    #[error("{0}")]
+    Schema(SchemaProblem),
+    /// The database could not be reached, or went away during the call, which may have taken effect.
+    #[error("the database is unavailable: {message}")]
+    Unavailable {
+        /// What was tried and how it failed.
+        message: String,
+        /// The cause.
+        #[source]
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
+    /// The database refused the connection: password, role, database or its settings.
+    #[error("the database refuses the connection: {message}")]
+    Refused {
+        /// What it said.
+        message: String,
+    },
+    /// The database refused the call for a reason that has no type of its own.
+    #[error("the database refused the call: {message} (SQLSTATE {sqlstate})")]
+    Database {
+        /// The five characters of its SQLSTATE.
+        sqlstate: String,
+        /// What it said.
+        message: String,
+    },
+    /// The database answered something that this program cannot read: a bug.
+    #[error("the database's answer cannot be read: {message}")]
+    Answer {
+        /// What was expected and met.
+        message: String,
+    },
+}
+
+impl StoreError {
+    /// Says whether the same call may succeed later without anybody changing anything.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+
+    /// A typed refusal without an element.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid { index: None, message: message.into() }
+    }
+}
+
+/// How a schema fails to fit a program.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaProblem {
+    /// There is no such schema, or it holds no ledger of migrations.
+    #[error("the schema \"{schema}\" is missing: run `taskq migrate up`")]
+    Missing {
+        /// The schema.
+        schema: String,
+    },
+    /// Migrations that this program needs are not applied.
+    #[error("the schema \"{schema}\" is older than this program ({detail}): run `taskq migrate up`")]
+    TooOld {
+        /// The schema.
+        schema: String,
+        /// What is missing.
+        detail: String,
+    },
+    /// The schema has migrations that this program does not know.
+    #[error("the schema \"{schema}\" is newer than this program ({detail}): upgrade the program")]
+    TooNew {
+        /// The schema.
+        schema: String,
+        /// What is unknown.
+        detail: String,
+    },
+}

@@ -1,0 +1,236 @@
+//! The one seam to state: everything taskq knows about jobs goes through [`Store`].
+//!
+//! Two implementations exist: PostgreSQL (`taskq-postgres`) and memory. One list of behaviour tests
+//! (`taskq-contract`) runs on both.
+
+mod error;
+mod query;
+mod wake;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+pub use error::{SchemaProblem, StoreError};
+pub use query::{ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, Stats, WorkerSummary};
+pub use wake::{Wake, Wakes};
+
+use crate::model::{
+    ActorName, AttemptRecord, ClaimedJob, Enqueued, Epoch, JobId, JobRecord, Json, NewJob, QueueName,
+    Settled, Settlement, WorkerId,
+};
+
+/// A worker session as it registers.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// The session, fresh at every start.
+    pub worker: WorkerId,
+    /// The queues it subscribes to.
+    pub queues: Vec<QueueName>,
+    /// The actors it has handlers for.
+    pub actors: Vec<ActorName>,
+    /// How long the session lives without a heartbeat; at least 1 s.
+    pub lease: Duration,
+    /// Facts for operators, such as host and process id: a JSON object.
+    pub info: Option<Json>,
+}
+
+/// A queue and how many of its jobs a claim may return.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueSlots {
+    /// The queue.
+    pub queue: QueueName,
+    /// The most jobs of this queue that the claim returns.
+    pub slots: u32,
+}
+
+/// What a worker asks for.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// The session.
+    pub worker: WorkerId,
+    /// Its queues with free slots, each with its own bound.
+    pub queues: Vec<QueueSlots>,
+    /// The lease that the claim renews when less than half of it is left.
+    pub lease: Duration,
+    /// How many candidates are looked at for each job wanted; default 2.
+    pub oversample: u16,
+}
+
+/// What a claim returned.
+#[derive(Clone, Debug, Default)]
+pub struct Claimed {
+    /// The jobs in the order they should start.
+    pub jobs: Vec<ClaimedJob>,
+    /// Ready jobs were left because a lock was passed over: look again in 1 to 3 ms.
+    pub more: bool,
+}
+
+/// A note of progress on its way to the store.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The job.
+    pub id: JobId,
+    /// The attempt.
+    pub epoch: Epoch,
+    /// What its handler says: any JSON.
+    pub progress: Json,
+}
+
+/// What a worker says when it beats.
+#[derive(Clone, Debug)]
+pub struct Beat {
+    /// The session.
+    pub worker: WorkerId,
+    /// How long the session lives from now.
+    pub lease: Duration,
+    /// Progress of its jobs. A row that is locked is passed over.
+    pub progress: Vec<Progress>,
+    /// Takes or renews the leader's lease for this long; `None` leaves it alone.
+    pub leadership: Option<Duration>,
+}
+
+/// What a worker is told when it beats.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BeatReply {
+    /// Set when the worker is the leader now.
+    pub leadership: Option<LeaderEpoch>,
+    /// Attempts that someone asked to cancel.
+    pub cancel: Vec<(JobId, Epoch)>,
+}
+
+/// Counts the leaders; the fence of every sweep.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LeaderEpoch(pub i64);
+
+/// A job that the store thinks a worker runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The job.
+    pub id: JobId,
+    /// The attempt.
+    pub epoch: Epoch,
+    /// When it started.
+    pub started_at: Timestamp,
+}
+
+/// What one batch of the promote sweep did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Promoted {
+    /// The jobs that became ready.
+    pub jobs: u64,
+    /// How long until the next job is due, by the store's clock; zero when more are due already, `None` when
+    /// nothing is scheduled.
+    pub next_due_in: Option<Duration>,
+}
+
+/// Where jobs live.
+///
+/// Every method is batch-first and takes owned arguments. A method that returns [`StoreError::Unavailable`]
+/// may have taken effect: the answer was lost, not necessarily the deed. `enqueue` and `settle` can be
+/// repeated safely, since a job's id and an attempt's epoch tell a repetition.
+///
+/// # Cancel safety
+/// Dropping a future does not take back what the store may have begun.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Writes jobs; answers in their order. A job whose id exists is `Existing`, whatever it says.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] names the first bad element; nothing is written then.
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError>;
+
+    /// Starts a worker session.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a lease under a second or a name out of bounds.
+    async fn register_worker(&self, registration: Registration) -> Result<(), StoreError>;
+
+    /// Takes ready jobs of the worker's queues and actors.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] when the session is unknown, lost or expired, also when nothing is ready;
+    /// [`StoreError::Invalid`] for a queue that the session did not register.
+    async fn claim(&self, request: ClaimRequest) -> Result<Claimed, StoreError>;
+
+    /// Records what became of attempts; answers in their order.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a malformed element; nothing is written then. A settlement that comes too
+    /// late is no error but a reason.
+    async fn settle(
+        &self,
+        worker: WorkerId,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<Settled>, StoreError>;
+
+    /// Renews a session's lease, stores progress, takes or renews the leader's lease.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] when the session is unknown, lost or expired: it is never revived.
+    async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError>;
+
+    /// Lists what the store thinks a worker runs, of the attempts started at `since` or later.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn held(&self, worker: WorkerId, since: Option<Timestamp>) -> Result<Vec<Held>, StoreError>;
+
+    /// Ends a session: what it holds goes back without burning an attempt. Returns how many jobs went back.
+    /// A session that is not there is no error.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn release_worker(&self, worker: WorkerId) -> Result<u64, StoreError>;
+
+    /// Makes due jobs ready, at most `limit` of them.
+    ///
+    /// # Errors
+    /// [`StoreError::NotLeader`] when someone else leads: nothing is changed.
+    async fn promote(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32)
+    -> Result<Promoted, StoreError>;
+
+    /// Finds one job.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError>;
+
+    /// Lists the attempts of a job that did not end it, oldest first.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>, StoreError>;
+
+    /// Lists jobs, newest id first.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError>;
+
+    /// Says how jobs stand, without their payloads. Ids that do not exist are left out.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError>;
+
+    /// Summarises the queues that have jobs, settings or workers.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn queues(&self) -> Result<Vec<QueueSummary>, StoreError>;
+
+    /// Summarises the whole store. Counts are bounded, see [`Count`].
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn stats(&self) -> Result<Stats, StoreError>;
+
+    /// Subscribes to wake-ups. They are hints: everything works without them, later.
+    fn wakes(&self) -> Wakes;
+
+    /// The runtime that drives the store's own work, apart from user code; `None` when it has none and runs
+    /// on its caller's.
+    fn runtime(&self) -> Option<tokio::runtime::Handle>;
+}

@@ -1,0 +1,146 @@
+//! What operators ask.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+use crate::model::{ActorName, ErrorRecord, JobId, Json, QueueName, Status, WorkerId};
+
+/// Which jobs to list. Every field narrows.
+#[derive(Clone, Debug, Default)]
+pub struct JobFilter {
+    /// Only this status.
+    pub status: Option<Status>,
+    /// Only this queue.
+    pub queue: Option<QueueName>,
+    /// Only this actor.
+    pub actor: Option<ActorName>,
+    /// Only ids below this one: the last of the page before.
+    pub before: Option<JobId>,
+    /// The most rows; 1 to 1,000.
+    pub limit: u32,
+}
+
+/// How a job stands, for those who wait for it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ending {
+    /// The job.
+    pub id: JobId,
+    /// Where it stands.
+    pub status: Status,
+    /// What its handler returned, once it has.
+    pub result: Option<Json>,
+    /// Its last error.
+    pub error: Option<ErrorRecord>,
+}
+
+/// A count that stops at a bound, so that asking stays cheap whatever is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Count {
+    /// What was counted, at most [`Count::BOUND`].
+    pub value: u64,
+    /// Whether counting stopped at the bound.
+    pub capped: bool,
+}
+
+impl Count {
+    /// Where counting stops.
+    pub const BOUND: u64 = 10_000;
+
+    /// Makes a count of what was found, where at most `BOUND + 1` were looked at.
+    pub fn of(found: u64) -> Self {
+        Self { value: found.min(Self::BOUND), capped: found > Self::BOUND }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.capped { f.pad(&format!("{}+", self.value)) } else { f.pad(&self.value.to_string()) }
+    }
+}
+
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut object = serializer.serialize_struct("Count", 2)?;
+        object.serialize_field("value", &self.value)?;
+        object.serialize_field("capped", &self.capped)?;
+        object.end()
+    }
+}
+
+/// The order in which a queue hands out its jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueMode {
+    /// One order across all lanes: priority, then time, then id.
+    StrictFifo,
+}
+
+/// One queue.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QueueSummary {
+    /// Its name.
+    pub queue: QueueName,
+    /// Its order.
+    pub mode: QueueMode,
+    /// Jobs that wait for a time.
+    pub scheduled: Count,
+    /// Jobs that are ready.
+    pub pending: Count,
+    /// Jobs that run.
+    pub running: Count,
+    /// How long the job at its head has been ready, in seconds.
+    #[serde(rename = "oldest_pending_s", serialize_with = "as_seconds")]
+    pub oldest_pending: Option<Duration>,
+    /// Live workers that subscribe to it.
+    pub workers: u64,
+}
+
+/// An actor with ready jobs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ActorSummary {
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its name.
+    pub actor: ActorName,
+    /// Its ready jobs.
+    pub pending: Count,
+}
+
+/// One worker session.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct WorkerSummary {
+    /// The session.
+    pub worker: WorkerId,
+    /// Its queues.
+    pub queues: Vec<QueueName>,
+    /// Its actors.
+    pub actors: Vec<ActorName>,
+    /// When it registered.
+    pub started_at: Timestamp,
+    /// When its lease ends.
+    pub lease_expires_at: Timestamp,
+    /// Jobs that it runs.
+    pub running: Count,
+}
+
+/// The whole store.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Stats {
+    /// How many jobs have each status.
+    pub jobs: Vec<(Status, Count)>,
+    /// Live workers.
+    pub workers: Vec<WorkerSummary>,
+    /// The worker that leads, if one does.
+    pub leader: Option<WorkerId>,
+    /// Ready jobs that no live worker serves, by queue and actor.
+    pub unserved: Vec<ActorSummary>,
+}
+
+#[expect(clippy::ref_option, reason = "serde fixes the signature")]
+fn as_seconds<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.map(|duration| duration.as_secs_f64()).serialize(serializer)
+}
