@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION "{schema}".settle(worker uuid, outcomes jsonb)
 RETURNS TABLE (id uuid, accepted boolean, reason text, status text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
@@ -20,11 +20,14 @@ DECLARE
     alive boolean;
     level text;
     nths bigint[];
-    docs jsonb[];
+    ids uuid[];
+    epochs bigint[];
+    said text[];
+    details jsonb[];
     tids tid[];
     statuses text[];
-    epochs bigint[];
-    workers uuid[];
+    held_epochs bigint[];
+    held_workers uuid[];
 BEGIN
     PERFORM "{schema}".require_read_committed('settle');
     IF worker IS NULL THEN
@@ -37,12 +40,14 @@ BEGIN
         PERFORM "{schema}".refuse(bad.problem, bad.element);
     END IF;
 
-    SELECT array_agg(o.nth), array_agg(o.doc), array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker)
-    INTO nths, docs, tids, statuses, epochs, workers
+    SELECT array_agg(o.nth), array_agg(o.id), array_agg(o.epoch), array_agg(o.outcome), array_agg(o.doc),
+        array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker)
+    INTO nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers
     FROM (
-        SELECT d.nth, d.doc, (d.doc ->> 'id')::uuid AS id
+        SELECT d.nth, (d.doc ->> 'id')::uuid AS id, (d.doc ->> 'epoch')::bigint AS epoch, d.doc ->> 'outcome' AS outcome,
+            nullif(d.doc - ARRAY['id', 'epoch', 'outcome'], '{}') AS doc
         FROM jsonb_array_elements(outcomes) WITH ORDINALITY d(doc, nth)
-        ORDER BY 3, 1
+        ORDER BY 2, 1
     ) o
     LEFT JOIN LATERAL (
         SELECT j.ctid AS tid, j.status::text AS status, j.claim_epoch AS epoch, j.locked_by_worker AS worker
@@ -58,31 +63,34 @@ BEGIN
 
     RETURN QUERY
         WITH fenced AS (
-            SELECT i.nth, (i.doc ->> 'id')::uuid AS id, (i.doc ->> 'epoch')::bigint AS epoch, i.doc ->> 'outcome' AS outcome,
-                i.doc, i.tid, i.status, i.held_epoch, i.held_worker,
-                coalesce(alive AND i.status = 'running' AND i.held_epoch = (i.doc ->> 'epoch')::bigint
-                    AND i.held_worker = worker, false) AS holds
-            FROM unnest(nths, docs, tids, statuses, epochs, workers) i(nth, doc, tid, status, held_epoch, held_worker)
+            SELECT i.*, coalesce(alive AND i.status = 'running' AND i.held_epoch = i.epoch AND i.held_worker = worker,
+                false) AS holds
+            FROM unnest(nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers)
+                i(nth, id, epoch, outcome, doc, tid, status, held_epoch, held_worker)
         ), ranked AS (
             -- Of several outcomes of one attempt in this call, the first one counts.
-            SELECT f.*, f.holds AND row_number() OVER attempt = 1 AS applies, first_value(f.outcome) OVER attempt AS first_outcome
+            SELECT f.*, f.holds AND row_number() OVER attempt = 1 AS applies
             FROM fenced f
             WINDOW attempt AS (PARTITION BY f.id, f.holds ORDER BY f.nth)
         ), timed AS MATERIALIZED (
-            SELECT r.nth, r.id, r.epoch, r.tid, r.outcome, r.doc, j.queue, j.attempt, j.started_at, j.schedule_to_close,
-                (r.doc ->> 'delay') IS NOT NULL AS given,
-                (r.doc ->> 'final')::boolean IS TRUE AS final, j.attempt >= j.max_attempts AS spent,
+            SELECT r.*, j.queue, j.attempt, j.started_at, j.schedule_to_close, j.spent,
+                r.doc ->> 'delay' IS NOT NULL AS given,
                 CASE
                     WHEN r.doc ->> 'delay' IS NOT NULL THEN now + (r.doc ->> 'delay')::interval
                     WHEN r.outcome = 'failed' THEN now + "{schema}".retry_delay(j.retry_policy, j.attempt)
                 END AS next_at
             FROM ranked r
-            CROSS JOIN LATERAL (SELECT j.* FROM "{schema}".jobs j WHERE j.ctid = r.tid OFFSET 0) j
-            WHERE r.applies
+            LEFT JOIN LATERAL (
+                SELECT j.queue, j.attempt, j.started_at, j.schedule_to_close, j.retry_policy, j.attempt >= j.max_attempts AS spent
+                FROM "{schema}".jobs j
+                WHERE j.ctid = r.tid AND r.applies AND r.outcome <> 'succeeded'
+                OFFSET 0
+            ) j ON true
         ), decided AS MATERIALIZED (
             SELECT t.*, CASE
+                    WHEN NOT t.applies THEN NULL
                     WHEN t.outcome IN ('succeeded', 'cancelled') THEN t.outcome
-                    WHEN t.outcome = 'failed' AND (t.final OR (t.spent AND NOT t.given)
+                    WHEN t.outcome = 'failed' AND ((t.doc ->> 'final')::boolean IS TRUE OR (t.spent AND NOT t.given)
                         OR coalesce(t.next_at >= t.schedule_to_close, false)) THEN 'failed'
                     WHEN t.next_at > now THEN 'scheduled'
                     ELSE 'pending'
@@ -108,7 +116,7 @@ BEGIN
                         THEN "{schema}".error_record(d.doc -> 'error')
                     ELSE j.error END
             FROM decided d
-            WHERE j.ctid = d.tid
+            WHERE j.ctid = d.tid AND d.applies
         ), attempts AS (
             INSERT INTO "{schema}".job_attempts (job_id, epoch, attempt, outcome, worker, started_at, finished_at, error)
             SELECT d.id, d.epoch, d.attempt, d.outcome, worker, d.started_at, now,
@@ -122,8 +130,8 @@ BEGIN
                     'next_at', CASE WHEN d.becomes = 'scheduled' THEN d.next_at END,
                     'class', d.doc #>> '{error,class}'))
             FROM decided d
-            WHERE level = 'all' OR level = 'notable'
-                AND (d.outcome IN ('snoozed', 'cancelled') OR d.outcome = 'failed' AND d.becomes <> 'failed')
+            WHERE d.applies AND (level = 'all' OR level = 'notable'
+                AND (d.outcome IN ('snoozed', 'cancelled') OR d.outcome = 'failed' AND d.becomes <> 'failed'))
         ), woken AS MATERIALIZED (
             SELECT "{schema}".wake(array_agg(DISTINCT d.queue) FILTER (WHERE d.becomes = 'pending'),
                 bool_or(d.becomes = 'scheduled' AND d.next_at < now + interval '2 seconds'))
@@ -131,26 +139,26 @@ BEGIN
             WHERE d.becomes IN ('pending', 'scheduled')
             HAVING count(*) > 0
         )
-        SELECT r.id, r.applies, v.reason,
-            CASE WHEN r.applies OR r.holds THEN d.becomes ELSE r.status END
-        FROM ranked r
+        SELECT d.id, d.applies, v.reason,
+            CASE WHEN d.holds THEN first_value(d.becomes) OVER attempt ELSE d.status END
+        FROM decided d
         CROSS JOIN LATERAL (
             SELECT CASE
-                WHEN r.applies THEN 'applied'
-                WHEN r.tid IS NULL THEN 'gone'
-                WHEN r.holds AND r.outcome = r.first_outcome THEN 'repeated'
-                WHEN r.held_epoch = r.epoch AND r.held_worker = worker AND r.status = r.outcome THEN 'repeated'
+                WHEN d.applies THEN 'applied'
+                WHEN d.tid IS NULL THEN 'gone'
+                WHEN d.holds THEN CASE WHEN d.outcome = (
+                    SELECT f.outcome FROM decided f WHERE f.id = d.id AND f.applies) THEN 'repeated' ELSE 'stale' END
+                WHEN d.held_epoch = d.epoch AND d.held_worker = worker AND d.status = d.outcome THEN 'repeated'
                 WHEN EXISTS (
                     SELECT FROM "{schema}".job_attempts a
-                    WHERE a.job_id = r.id AND a.epoch = r.epoch AND a.worker = worker AND a.outcome = r.outcome
+                    WHERE a.job_id = d.id AND a.epoch = d.epoch AND a.worker = worker AND a.outcome = d.outcome
                 ) THEN 'repeated'
                 ELSE 'stale'
             END AS reason
         ) v
-        -- Only a repetition within this call has a row here that it did not decide itself.
-        LEFT JOIN decided d ON d.id = r.id AND r.holds
         -- The wake-ups are sent by reading this.
         LEFT JOIN woken w ON true
-        ORDER BY r.nth;
+        WINDOW attempt AS (PARTITION BY d.id, d.holds ORDER BY d.nth)
+        ORDER BY d.nth;
 END
 $$;
