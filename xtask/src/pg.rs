@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use taskq_testkit::{FETCHED_VERSION, Installation, PgSource, SUPPORTED_MAJORS};
 
 use crate::report;
@@ -29,7 +29,7 @@ impl Choice {
             Self::Source(source) => Ok(source.resolve_announced(announce)?),
             Self::Major(FETCHED_MAJOR) => match PgSource::Fetch.resolve_announced(announce) {
                 Ok(fetched) => Ok(fetched),
-                Err(reason) => installed(FETCHED_MAJOR).with_context(|| reason.to_string()),
+                Err(reason) => installed(FETCHED_MAJOR).map_err(|missing| anyhow!("{reason}; {missing}")),
             },
             Self::Major(major) => installed(*major),
         }
