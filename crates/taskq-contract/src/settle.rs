@@ -191,6 +191,10 @@ pub(crate) async fn another_worker_is_stale_and_changes_nothing(scene: Scene<'_>
     assert!(scene.attempts(job.id).await.is_empty());
     worker.end(&job, succeeded()).await;
     assert_eq!(other.settle(&job, succeeded()).await.reason, Stale, "the same outcome, but not its own");
+
+    let (worker, job) = scene.running(hourly()).await;
+    worker.end(&job, failed()).await;
+    assert_eq!(other.settle(&job, failed()).await.reason, Stale, "the same outcome, but not its own");
 }
 
 pub(crate) async fn an_unknown_worker_is_stale(scene: Scene<'_>) {
