@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, bail};
-use taskq_testkit::{Installation, PgSource, SUPPORTED_MAJORS};
+use anyhow::{Context, anyhow, bail};
+use taskq_testkit::{FETCHED_VERSION, Installation, PgSource, SUPPORTED_MAJORS};
+
+use crate::report;
 
 /// The major version of the server that can be fetched.
 const FETCHED_MAJOR: u16 = 18;
@@ -24,14 +26,18 @@ impl Choice {
     /// Finds or fetches the server.
     pub(crate) fn resolve(&self) -> anyhow::Result<Installation> {
         match self {
-            Self::Source(source) => Ok(source.resolve()?),
-            Self::Major(FETCHED_MAJOR) => match PgSource::Fetch.resolve() {
+            Self::Source(source) => Ok(source.resolve_announced(announce)?),
+            Self::Major(FETCHED_MAJOR) => match PgSource::Fetch.resolve_announced(announce) {
                 Ok(fetched) => Ok(fetched),
-                Err(reason) => installed(FETCHED_MAJOR).with_context(|| reason.to_string()),
+                Err(reason) => installed(FETCHED_MAJOR).map_err(|missing| anyhow!("{reason}; {missing}")),
             },
             Self::Major(major) => installed(*major),
         }
     }
+}
+
+fn announce() {
+    report(&format!("fetching PostgreSQL {FETCHED_VERSION}, 13 MB"));
 }
 
 fn installed(major: u16) -> anyhow::Result<Installation> {

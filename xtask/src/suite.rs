@@ -25,8 +25,7 @@ pub(crate) struct Selection {
 /// Starts a server, runs the tests on it and stops it; the tests' exit code is the result.
 pub(crate) fn run(root: &Path, choice: &Choice, selection: &Selection) -> anyhow::Result<ExitCode> {
     let installation = choice.resolve()?;
-    let source = PgSource::Directory(installation.bin_dir().to_owned());
-    let server = PrivateServer::start_blocking(&Options::for_tests(source))?;
+    let server = PrivateServer::start_blocking(&Options::for_tests(PgSource::from(&installation)))?;
     report(&format!("testing on PostgreSQL {} from {}", server.version(), server.bin_dir().display()));
 
     let cargo = |subcommand: &[&str]| {

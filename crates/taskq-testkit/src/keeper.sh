@@ -48,6 +48,7 @@ while read -r verb argument; do
     esac
 done
 
-# The data goes away, so there is nothing to write back first.
+# A test may have frozen the server. The data goes away, so there is nothing to write back first.
+{ read -r postmaster <"$data/postmaster.pid" && kill -CONT "$postmaster"; } 2>/dev/null
 stop immediate </dev/null >/dev/null 2>&1
 rm -rf "$dir"

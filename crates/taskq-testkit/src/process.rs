@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,9 +18,18 @@ pub struct ChildProcess {
     stderr: Lines,
 }
 
-/// The lines that a stream has brought so far.
+/// How long the last output may take to arrive after the process has ended.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+/// What a stream has brought so far, shared with the thread that reads it.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+struct Lines(Arc<Mutex<Captured>>);
+
+#[derive(Default)]
+struct Captured {
+    lines: Vec<String>,
+    complete: bool,
+}
 
 impl ChildProcess {
     /// Starts `command` with an empty standard input. Its output is read all the time, so it never waits for a reader.
@@ -66,7 +75,7 @@ impl ChildProcess {
         line.unwrap_or_else(|| self.give_up(&format!("a line with {text:?}"), within))
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the end of the process, and for its output to be complete unless one of its children keeps it open.
     ///
     /// # Panics
     ///
@@ -74,7 +83,10 @@ impl ChildProcess {
     pub async fn wait(&mut self, within: Duration) -> ExitStatus {
         let ended = async || self.child.try_wait().ok().flatten();
         let status = try_wait_for(within, ended).await;
-        status.unwrap_or_else(|| self.give_up("the end of the process", within))
+        let status = status.unwrap_or_else(|| self.give_up("the end of the process", within));
+        let complete = async || (self.stdout.complete() && self.stderr.complete()).then_some(());
+        try_wait_for(LAST_OUTPUT, complete).await;
+        status
     }
 
     /// Sends a signal to the process alone, not to its children.
@@ -125,17 +137,22 @@ impl Lines {
         let sink = lines.clone();
         thread::spawn(move || {
             for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
-                sink.lock().push(String::from_utf8_lossy(&line).into_owned());
+                sink.lock().lines.push(String::from_utf8_lossy(&line).into_owned());
             }
+            sink.lock().complete = true;
         });
         lines
     }
 
     fn so_far(&self) -> Vec<String> {
-        self.lock().clone()
+        self.lock().lines.clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+    fn complete(&self) -> bool {
+        self.lock().complete
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Captured> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

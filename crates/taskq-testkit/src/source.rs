@@ -48,22 +48,37 @@ impl PgSource {
     /// There is no such server, it is not supported, the account that would run it cannot execute it, or it could not
     /// be fetched. The message is one line and says what to install.
     pub fn resolve(&self) -> Result<Installation, InstallationError> {
+        self.resolve_announced(|| {})
+    }
+
+    /// [`resolve`](Self::resolve) that calls `announce` before it downloads, for a person who waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    pub fn resolve_announced(&self, announce: impl FnOnce()) -> Result<Installation, InstallationError> {
         let account = Account::for_this_process()
             .map_err(InstallationError::Accounts)?
             .ok_or(InstallationError::NoAccount)?;
         match self {
             Self::Directory(directory) => Installation::in_directory(directory, &account),
-            Self::Fetch => Ok(Installation::probe(&fetch::fetch(&account)?, &account)?),
+            Self::Fetch => Ok(Installation::probe(&fetch::fetch(&account, announce)?, &account)?),
             Self::Auto => {
                 let search = Installation::search(&account);
                 if let Some(newest) = search.usable.into_iter().next() {
                     return Ok(newest);
                 }
-                let fetched = fetch::fetch(&account)
+                let fetched = fetch::fetch(&account, announce)
                     .map_err(|reason| InstallationError::NothingFound { skipped: search.skipped, reason })?;
                 Ok(Installation::probe(&fetched, &account)?)
             }
         }
+    }
+}
+
+impl From<&Installation> for PgSource {
+    fn from(found: &Installation) -> Self {
+        Self::Directory(found.bin_dir().to_owned())
     }
 }
 

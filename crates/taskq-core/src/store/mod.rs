@@ -4,6 +4,7 @@
 //! (`taskq-contract`) runs on both.
 
 mod error;
+pub mod memory;
 mod query;
 mod wake;
 
@@ -215,7 +216,7 @@ pub trait Store: Send + Sync + 'static {
     /// Only what any call may meet.
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError>;
 
-    /// Summarises the queues that have jobs, settings or workers.
+    /// Summarises the queues that have unfinished jobs, settings or live workers, by name.
     ///
     /// # Errors
     /// Only what any call may meet.
