@@ -19,7 +19,8 @@ const DAY_MICROS: i64 = 86_400_000_000;
 /// The version byte in front of binary jsonb.
 const JSONB_VERSION: u8 = 1;
 
-/// A `timestamptz`.
+/// A `timestamptz`. What lies beyond the ends of [`Timestamp`], as the last day of the year 9999 does, counts
+/// as that end: a far deadline must not keep its job from being read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Time(pub(crate) Timestamp);
 
@@ -29,7 +30,14 @@ impl<'a> FromSql<'a> for Time {
         if micros == i64::MAX || micros == i64::MIN {
             return Err("an infinite time".into());
         }
-        let micros = micros.checked_add(EPOCH_MICROS).ok_or("a time out of range")?;
+        let micros = micros.saturating_add(EPOCH_MICROS);
+        let ends = Timestamp::MIN.as_microsecond()..=Timestamp::MAX.as_microsecond();
+        if micros > *ends.end() {
+            return Ok(Self(Timestamp::MAX));
+        }
+        if micros < *ends.start() {
+            return Ok(Self(Timestamp::MIN));
+        }
         Ok(Self(Timestamp::from_microsecond(micros)?))
     }
 
@@ -207,15 +215,16 @@ mod tests {
 
     #[test]
     fn times_survive_and_infinities_do_not() {
-        for text in ["1969-12-31T23:59:59.999999Z", "2000-01-01T00:00:00Z", "9999-12-30T23:59:59Z"] {
+        for text in ["1969-12-31T23:59:59.999999Z", "2000-01-01T00:00:00Z", "9999-12-30T22:00:00Z"] {
             let time = Time(text.parse().unwrap());
             let mut raw = BytesMut::new();
             time.to_sql(&Type::TIMESTAMPTZ, &mut raw).unwrap();
             assert_eq!(Time::from_sql(&Type::TIMESTAMPTZ, &raw).unwrap(), time);
         }
-        for micros in [i64::MAX, i64::MIN, i64::MAX - 1] {
-            assert!(Time::from_sql(&Type::TIMESTAMPTZ, &micros.to_be_bytes()).is_err());
-        }
+        let read = |micros: i64| Time::from_sql(&Type::TIMESTAMPTZ, &micros.to_be_bytes());
+        assert!(read(i64::MAX).is_err() && read(i64::MIN).is_err());
+        assert_eq!(read(i64::MAX - 1).unwrap(), Time(Timestamp::MAX));
+        assert_eq!(read(i64::MIN + 1).unwrap(), Time(Timestamp::MIN));
     }
 
     #[test]

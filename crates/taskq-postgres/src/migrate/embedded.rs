@@ -13,6 +13,38 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
 
 /// Functions, by name.
 pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
+    "check_claim.sql",
+    "check_lease.sql",
+    "claim.sql",
+    "claim_group.sql",
+    "claim_slots.sql",
+    "clip.sql",
+    "clock.sql",
+    "clock_now.sql",
+    "delay_problem.sql",
+    "enqueue.sql",
+    "enqueue_many.sql",
+    "error_record.sql",
+    "event_level.sql",
+    "heartbeat.sql",
+    "held.sql",
+    "job_problem.sql",
+    "lead.sql",
+    "make_id.sql",
+    "name_problem.sql",
+    "outcome_problem.sql",
+    "progress_problem.sql",
+    "promote.sql",
+    "refuse.sql",
+    "register_worker.sql",
+    "release_worker.sql",
+    "require_leader.sql",
+    "require_read_committed.sql",
+    "retry_delay.sql",
+    "retry_policy_problem.sql",
+    "settle.sql",
+    "time_problem.sql",
+    "wake.sql",
 );
 
 #[cfg(test)]
