@@ -30,7 +30,7 @@ pub(crate) struct Verdict {
 
 impl Scene {
     pub(crate) async fn new() -> Self {
-        let database = crate::fresh_database().await;
+        let database = crate::database::migrated().await;
         let client = database.connect().await.unwrap();
         Self { database, client }
     }
