@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use taskq_core::model::QueueName;
+use taskq_core::model::{QueueName, WorkerId};
 use taskq_core::store::{Wake, Wakes};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
@@ -22,6 +22,7 @@ pub(crate) struct Hub(Arc<Inner>);
 struct Inner {
     ready: String,
     due: String,
+    cancel: String,
     hints: broadcast::Sender<Wake>,
     state: Mutex<State>,
 }
@@ -38,6 +39,7 @@ impl Hub {
         Self(Arc::new(Inner {
             ready: schema.ready_channel(),
             due: schema.due_channel(),
+            cancel: schema.cancel_channel(),
             hints: broadcast::Sender::new(BACKLOG),
             state: Mutex::default(),
         }))
@@ -75,6 +77,10 @@ impl Hub {
         let inner = &self.0;
         if notification.channel() == inner.due {
             self.tell(Wake::Due);
+        } else if notification.channel() == inner.cancel {
+            if let Ok(worker) = notification.payload().parse() {
+                self.tell(Wake::Cancel(WorkerId(worker)));
+            }
         } else if notification.channel() == inner.ready {
             // Anybody may write anything into a channel.
             self.tell(QueueName::new(notification.payload()).map_or(Wake::Everything, Wake::Ready));
@@ -105,7 +111,8 @@ impl Hub {
 
 /// Listens on the control connection, whichever that is at the time; the session paces the attempts.
 async fn listen(hub: Hub, control: Session) {
-    let statement = format!("LISTEN \"{}\"; LISTEN \"{}\"", hub.0.ready, hub.0.due);
+    let statement =
+        format!("LISTEN \"{}\"; LISTEN \"{}\"; LISTEN \"{}\"", hub.0.ready, hub.0.due, hub.0.cancel);
     let mut told = false;
     loop {
         match control.connection().await {

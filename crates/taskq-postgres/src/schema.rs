@@ -80,6 +80,11 @@ impl SchemaName {
         format!("{}:due", self.0)
     }
 
+    /// The channel that tells of cancellations; its payload is the worker.
+    pub(crate) fn cancel_channel(&self) -> String {
+        format!("{}:cancel", self.0)
+    }
+
     /// The advisory lock of one purpose in this schema.
     pub(crate) fn lock_key(&self, purpose: &str) -> i64 {
         let digest = Sha256::digest(format!("taskq:{purpose}:{}", self.0));
@@ -125,7 +130,9 @@ mod tests {
     #[test]
     fn channels_fit_and_locks_differ() {
         let longest = SchemaName::new(&"s".repeat(LIMIT)).unwrap();
-        assert!(longest.ready_channel().len() < 63 && longest.due_channel().len() < 63);
+        for channel in [longest.ready_channel(), longest.due_channel(), longest.cancel_channel()] {
+            assert!(channel.len() < 63, "{channel}");
+        }
         let other = SchemaName::default();
         assert_ne!(longest.lock_key("migrate"), other.lock_key("migrate"));
         assert_ne!(other.lock_key("migrate"), other.lock_key("other"));

@@ -86,7 +86,8 @@ SELECT n.queue,
     coalesce(r.found, 0) AS running,
     (SELECT coalesce(pg_catalog.sum(t.found), 0) > 10000 FROM running t) AS running_capped,
     greatest("{schema}".clock() - p.head_at, interval '0') AS oldest_pending,
-    coalesce(v.workers, 0) AS workers
+    coalesce(v.workers, 0) AS workers,
+    q.paused_at IS NOT NULL AS paused
 FROM names n
 LEFT JOIN pending p ON p.queue = n.queue
 LEFT JOIN scheduled s ON s.queue = n.queue

@@ -1,7 +1,8 @@
--- Live worker sessions, oldest first, and how many jobs each runs; at most 1,000 of them.
--- Called by: Store::stats. Locks: none.
+-- Worker sessions, oldest first, and how many jobs each runs; at most 1,000 of them. $1: live ones only.
+-- Called by: Store::stats, Store::workers. Locks: none.
 -- Indexes: workers_pkey (the table is small), jobs_running_idx (one probe a worker, at most 10,001 rows).
-SELECT w.id, w.queues, w.actors, w.started_at, w.lease_expires_at, r.found
+SELECT w.id, w.state = 'active' AND w.lease_expires_at > "{schema}".clock() AS alive, w.queues, w.actors, w.started_at,
+    w.lease_expires_at, r.found
 FROM "{schema}".workers w
 CROSS JOIN LATERAL (
     SELECT pg_catalog.count(*) AS found
@@ -13,6 +14,6 @@ CROSS JOIN LATERAL (
         LIMIT 10001
     ) rows
 ) r
-WHERE w.state = 'active' AND w.lease_expires_at > "{schema}".clock()
+WHERE NOT $1 OR w.state = 'active' AND w.lease_expires_at > "{schema}".clock()
 ORDER BY w.started_at, w.id
 LIMIT 1000;

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 use taskq_core::model::{
-    Epoch, ErrorRecord, JobId, Json, NewJob, Outcome, RetryPolicy, Schedule, Settlement,
+    Epoch, ErrorRecord, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome, RetryPolicy, Schedule,
+    Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
 
@@ -46,6 +47,10 @@ struct JobDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_context: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_finished: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     notify: Option<&'static str>,
 }
 
@@ -81,6 +86,8 @@ pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError
         tags: &job.tags,
         metadata: job.metadata.as_ref(),
         trace_context: job.trace_context.as_deref(),
+        idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
+        on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
         notify: (*notify == Notify::None).then_some("none"),
     }))
 }
@@ -122,6 +129,7 @@ pub(super) fn of_settlements(settlements: &[Settlement]) -> Result<JsonbText, St
             }
             Outcome::Snoozed { delay } => document.delay = Some(interval_text(*delay)),
             Outcome::Released => {}
+            Outcome::Abandoned { error } => document.error = Some(clean(error)),
             Outcome::Cancelled { error } => document.error = error.as_ref().map(clean),
             other => {
                 let message = format!("this store cannot record the outcome {}", other.kind().as_str());

@@ -48,9 +48,11 @@ impl Calls {
                     outcome: columns.read_as(|word: String| match word.as_str() {
                         "created" => Ok(EnqueueOutcome::Created),
                         "existing" => Ok(EnqueueOutcome::Existing),
+                        "replaced" => Ok(EnqueueOutcome::Replaced),
                         _ => Err(format!("unknown outcome {word:?}")),
                     })?,
-                    status: columns.read_as(|word: String| word.parse())?,
+                    status: columns
+                        .read_as(|word: Option<String>| word.map(|word| word.parse()).transpose())?,
                 })
             })
             .collect()

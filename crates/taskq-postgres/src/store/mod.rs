@@ -1,8 +1,10 @@
 //! The store: what [`Store`] asks, as calls of the schema's functions.
 
+mod control;
 mod documents;
 mod enqueue;
 mod observe;
+mod rescue;
 mod statements;
 mod work;
 mod worker;
@@ -14,10 +16,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use taskq_core::model::{AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId};
+use taskq_core::model::{
+    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+};
 use taskq_core::store::{
-    Beat, BeatReply, ClaimRequest, Claimed, Ending, Held, JobFilter, LeaderEpoch, Promoted, QueueSummary,
-    Registration, Stats, Store, StoreError, Wakes,
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
+    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
+    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
 };
 
 use self::statements::Statements;
@@ -160,6 +165,81 @@ impl Store for PostgresStore {
         limit: u32,
     ) -> Result<Promoted, StoreError> {
         self.run(|calls| calls.promote(leader, epoch, limit)).await
+    }
+
+    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
+        self.run(|calls| calls.sweeps_due(leader, epoch)).await
+    }
+
+    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
+        self.run(|calls| calls.mark_lost(leader, epoch, limit)).await
+    }
+
+    async fn reclaim(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+        forgive: bool,
+        skip: Vec<JobId>,
+    ) -> Result<Vec<Reclaimed>, StoreError> {
+        self.run(|calls| calls.reclaim(leader, epoch, limit, forgive, skip)).await
+    }
+
+    async fn forget_workers(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        self.run(|calls| calls.forget_workers(leader, epoch, limit)).await
+    }
+
+    async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {
+        self.run(|calls| calls.cancel(ids, reason)).await
+    }
+
+    async fn cancel_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+        reason: Option<String>,
+    ) -> Result<CancelledBatch, StoreError> {
+        self.run(|calls| calls.cancel_matching(jobs, limit, after, reason)).await
+    }
+
+    async fn retry(&self, ids: Vec<JobId>) -> Result<Vec<Retried>, StoreError> {
+        self.run(|calls| calls.retry(ids)).await
+    }
+
+    async fn retry_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+    ) -> Result<RetriedBatch, StoreError> {
+        self.run(|calls| calls.retry_matching(jobs, limit, after)).await
+    }
+
+    async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {
+        self.run(|calls| calls.pause(part)).await
+    }
+
+    async fn resume(&self, part: LanePart) -> Result<bool, StoreError> {
+        self.run(|calls| calls.resume(part)).await
+    }
+
+    async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
+        self.run(|calls| calls.paused_actors()).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSummary>, StoreError> {
+        self.run(|calls| calls.workers()).await
+    }
+
+    async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError> {
+        self.run(|calls| calls.leader()).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {

@@ -8,7 +8,8 @@ use taskq_core::model::{
     RetryPolicy, Status, WorkerId,
 };
 use taskq_core::store::{
-    ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, Stats, StoreError, WorkerSummary,
+    ActorSummary, Count, Ending, JobFilter, LeaderSummary, QueueMode, QueueSummary, Stats, StoreError,
+    WorkerState, WorkerSummary,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -91,6 +92,7 @@ impl Calls {
                     running: capped_count(&mut columns)?,
                     oldest_pending: columns.read::<Option<Interval>>()?.map(|interval| interval.0),
                     workers: columns.read_as(|workers: i64| u64::try_from(workers))?,
+                    paused: columns.read()?,
                 })
             })
             .collect()
@@ -101,7 +103,7 @@ impl Calls {
         let client = &self.client;
         let (jobs, workers, leader, unserved) = futures_util::future::try_join4(
             client.query(&statements.stats_jobs, &[]),
-            client.query(&statements.workers, &[]),
+            client.query(&statements.workers, &[&true]),
             client.query(&statements.leader, &[]),
             client.query(&statements.unserved, &[]),
         )
@@ -111,7 +113,7 @@ impl Calls {
             let mut columns = Columns::of(row);
             counts.insert(status(&mut columns)?, capped_count(&mut columns)?);
         }
-        let leader = leader.first().map(|row| Columns::of(row).read().map(WorkerId)).transpose()?;
+        let leader = leader.first().map(self::leader).transpose()?.map(|leader| leader.worker);
         Ok(Stats {
             jobs: Status::ALL
                 .into_iter()
@@ -131,6 +133,23 @@ impl Calls {
                 })
                 .collect::<Result<_, StoreError>>()?,
         })
+    }
+}
+
+impl Calls {
+    pub(super) async fn workers(self: Arc<Self>) -> Result<Vec<WorkerSummary>, StoreError> {
+        let rows = self.client.query(&self.statements.workers, &[&false]).await?;
+        rows.iter().map(worker).collect()
+    }
+
+    pub(super) async fn leader(self: Arc<Self>) -> Result<Option<LeaderSummary>, StoreError> {
+        let rows = self.client.query(&self.statements.leader, &[]).await?;
+        rows.first().map(leader).transpose()
+    }
+
+    pub(super) async fn paused_actors(self: Arc<Self>) -> Result<Vec<ActorName>, StoreError> {
+        let rows = self.client.query(&self.statements.paused_actors, &[]).await?;
+        rows.iter().map(|row| Columns::of(row).read_as(|text: String| text.try_into())).collect()
     }
 }
 
@@ -187,6 +206,7 @@ fn worker(row: &Row) -> Result<WorkerSummary, StoreError> {
     let mut columns = Columns::of(row);
     Ok(WorkerSummary {
         worker: WorkerId(columns.read()?),
+        state: if columns.read()? { WorkerState::Active } else { WorkerState::Lost },
         queues: columns
             .read_as(|names: Vec<String>| names.into_iter().map(QueueName::new).collect::<Result<_, _>>())?,
         actors: columns
@@ -194,6 +214,15 @@ fn worker(row: &Row) -> Result<WorkerSummary, StoreError> {
         started_at: columns.read::<Time>()?.0,
         lease_expires_at: columns.read::<Time>()?.0,
         running: count(&mut columns)?,
+    })
+}
+
+fn leader(row: &Row) -> Result<LeaderSummary, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(LeaderSummary {
+        worker: WorkerId(columns.read()?),
+        epoch: columns.read()?,
+        expires_at: columns.read::<Time>()?.0,
     })
 }
 

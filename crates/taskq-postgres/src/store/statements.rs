@@ -38,6 +38,19 @@ statements! {
     held: r#"SELECT id, epoch, started_at FROM "{schema}".held($1, $2)"#, [UUID, TIMESTAMPTZ];
     release: r#"SELECT "{schema}".release_worker($1)"#, [UUID];
     promote: r#"SELECT jobs, next_due_in FROM "{schema}".promote($1, $2, $3)"#, [UUID, INT8, INT4];
+    sweeps_due: r#"SELECT next_due_in, lease_ended, lost, forgettable FROM "{schema}".sweeps_due($1, $2)"#, [UUID, INT8];
+    mark_lost: r#"SELECT "{schema}".mark_lost($1, $2, $3)"#, [UUID, INT8, INT4];
+    reclaim: r#"SELECT id, epoch, status, problem FROM "{schema}".reclaim($1, $2, $3, $4, $5)"#,
+        [UUID, INT8, INT4, BOOL, UUID_ARRAY];
+    forget_workers: r#"SELECT "{schema}".forget_workers($1, $2, $3)"#, [UUID, INT8, INT4];
+    cancel: r#"SELECT id, outcome, status FROM "{schema}".cancel($1, $2)"#, [UUID_ARRAY, TEXT];
+    cancel_matching: r#"SELECT cancelled, requested, scanned_to FROM "{schema}".cancel_matching($1, $2, $3, $4)"#,
+        [JSONB, INT4, UUID, TEXT];
+    retry: r#"SELECT id, outcome, status FROM "{schema}".retry($1)"#, [UUID_ARRAY];
+    retry_matching: r#"SELECT retried, scanned_to FROM "{schema}".retry_matching($1, $2, $3)"#, [JSONB, INT4, UUID];
+    pause: r#"SELECT "{schema}".pause($1, $2)"#, [TEXT, TEXT];
+    resume: r#"SELECT "{schema}".resume($1, $2)"#, [TEXT, TEXT];
+    paused_actors: include_str!("../../sql/queries/paused_actors.sql"), [];
     records: include_str!("../../sql/queries/records.sql"), [UUID_ARRAY];
     page: include_str!("../../sql/queries/page.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_running: include_str!("../../sql/queries/page_running.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
@@ -46,7 +59,7 @@ statements! {
     endings: include_str!("../../sql/queries/endings.sql"), [UUID_ARRAY];
     queues: include_str!("../../sql/queries/queues.sql"), [];
     stats_jobs: include_str!("../../sql/queries/stats_jobs.sql"), [];
-    workers: include_str!("../../sql/queries/workers.sql"), [];
+    workers: include_str!("../../sql/queries/workers.sql"), [BOOL];
     leader: include_str!("../../sql/queries/leader.sql"), [];
     unserved: include_str!("../../sql/queries/unserved.sql"), [];
     ledger: include_str!("../../sql/queries/ledger.sql"), [];

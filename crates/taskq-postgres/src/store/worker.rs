@@ -1,10 +1,10 @@
-//! Worker sessions, and the leader's sweeps.
+//! Worker sessions.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use taskq_core::model::{Epoch, JobId, WorkerId};
-use taskq_core::store::{Beat, BeatReply, Held, LeaderEpoch, Promoted, Registration, StoreError};
+use taskq_core::store::{Beat, BeatReply, Held, LeaderEpoch, Registration, StoreError};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -74,24 +74,14 @@ impl Calls {
         let rows = self.control.query(&self.statements.release, &[&worker.0]).await?;
         Columns::of(only(&rows)?).read_as(|count: i64| u64::try_from(count))
     }
-
-    pub(super) async fn promote(
-        self: Arc<Self>,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<Promoted, StoreError> {
-        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let rows = self.sweep.query(&self.statements.promote, &[&leader.0, &epoch.0, &limit]).await?;
-        let mut columns = Columns::of(only(&rows)?);
-        Ok(Promoted {
-            jobs: columns.read_as(|count: i64| u64::try_from(count))?,
-            next_due_in: columns.read::<Option<Interval>>()?.map(|interval| interval.0),
-        })
-    }
 }
 
-fn only(rows: &[Row]) -> Result<&Row, StoreError> {
+/// A bound as SQL takes it; one that does not fit is refused there.
+pub(super) fn bound(limit: u32) -> i32 {
+    i32::try_from(limit).unwrap_or(i32::MAX)
+}
+
+pub(super) fn only(rows: &[Row]) -> Result<&Row, StoreError> {
     match rows {
         [row] => Ok(row),
         _ => Err(StoreError::Answer { message: format!("{} rows instead of one", rows.len()) }),
