@@ -1,1 +1,22 @@
-//! .
+//! The behaviour list that every [`Store`](taskq_core::store::Store) of taskq must pass.
+//!
+//! A backend implements [`Harness`], and one line of its integration binary runs the whole list, one test a
+//! behaviour:
+//!
+//! ```ignore
+//! async fn fresh() -> MyHarness { … }
+//! taskq_contract::behaviours!(fresh);
+//! ```
+//!
+//! A behaviour moves the clock through the harness and never sleeps. On a server time flows while a test
+//! runs, so no behaviour expects an exact time: it reads the clock before and after a call and expects what
+//! the call stored to lie between. Leases and delays are minutes and hours, far from what a slow machine
+//! takes.
+
+mod enqueue;
+mod harness;
+mod list;
+mod scene;
+
+pub use harness::Harness;
+pub use list::run;

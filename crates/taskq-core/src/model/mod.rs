@@ -16,6 +16,7 @@ pub use job::{
     NewJob, Schedule,
 };
 pub use json::{Json, JsonError, PAYLOAD_LIMIT, RESULT_LIMIT};
+pub(crate) use name::check as check_name;
 pub use name::{ActorName, InvalidName, NAME_LIMIT, QueueName};
 pub use outcome::{Outcome, OutcomeKind, SettleReason, Settled, Settlement};
 pub use retry::{InvalidRetryPolicy, RetryPolicy};

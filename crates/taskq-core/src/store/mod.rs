@@ -4,6 +4,7 @@
 //! (`taskq-contract`) runs on both.
 
 mod error;
+pub mod memory;
 mod query;
 mod wake;
 

@@ -1,0 +1,22 @@
+//! What a backend supplies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use taskq_core::store::Store;
+
+/// A fresh, empty store and the hand that moves its clock.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// Returns the store, always the same one. Its wake-ups are live already: a hint for what happens from
+    /// now on is not lost because a listener still connects.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// Moves the store's clock forward, for every connection.
+    async fn advance(&self, by: Duration);
+
+    /// Reads the store's clock.
+    async fn now(&self) -> Timestamp;
+}

@@ -1,0 +1,113 @@
+//! `claim`.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::super::{ClaimRequest, Claimed, QueueSlots, StoreError};
+use super::clock::later;
+use super::state::{End, State};
+use super::validate;
+use crate::model::{ActorName, ClaimedJob, ErrorRecord, JobId, JobRecord, QueueName, Status, WorkerId};
+
+/// The most jobs that one claim may ask of one queue.
+const SLOTS_LIMIT: u32 = 10_000;
+/// The most candidates that may be looked at for each job wanted.
+const OVERSAMPLE_LIMIT: u16 = 100;
+
+impl State {
+    pub(super) fn claim(&mut self, now: Timestamp, request: &ClaimRequest) -> Result<Claimed, StoreError> {
+        check(request)?;
+        let session = self.alive(request.worker, now)?;
+        for QueueSlots { queue, .. } in &request.queues {
+            if !session.queues.contains(queue) {
+                let message = format!("queue `{queue}` is not one that the worker registered");
+                return Err(StoreError::invalid(message));
+            }
+        }
+        let actors = session.actors.clone();
+        let mut jobs = Vec::new();
+        for QueueSlots { queue, slots } in &request.queues {
+            self.claim_from(queue, &actors, *slots, request.worker, now, &mut jobs);
+        }
+        if !jobs.is_empty() {
+            let session = self.alive_mut(request.worker, now)?;
+            if session.lease_expires_at < later(now, request.lease / 2) {
+                session.lease_expires_at = later(now, request.lease);
+            }
+        }
+        Ok(Claimed { jobs, more: false })
+    }
+
+    fn claim_from(
+        &mut self,
+        queue: &QueueName,
+        actors: &BTreeSet<ActorName>,
+        slots: u32,
+        worker: WorkerId,
+        now: Timestamp,
+        claimed: &mut Vec<ClaimedJob>,
+    ) {
+        let mut free = slots;
+        while free > 0
+            && let Some(id) = self.head(queue, actors)
+        {
+            if self.jobs[&id].schedule_to_close.is_some_and(|deadline| deadline <= now) {
+                let error = ErrorRecord::new("deadline", "the deadline passed before an attempt started");
+                self.end(id, now, End { status: Status::Failed, result: None, error: Some(error) });
+            } else {
+                claimed.push(as_claimed(self.start(id, worker, now)));
+                free -= 1;
+            }
+        }
+    }
+
+    /// The job that comes first among the lanes' heads.
+    fn head(&self, queue: &QueueName, actors: &BTreeSet<ActorName>) -> Option<JobId> {
+        let lanes = self.ready.get(queue)?;
+        let heads = actors.iter().filter_map(|actor| lanes.get(actor)?.first());
+        heads.min().map(|(_, _, id)| *id)
+    }
+}
+
+fn check(request: &ClaimRequest) -> Result<(), StoreError> {
+    validate::lease("lease", request.lease)?;
+    if !(1..=OVERSAMPLE_LIMIT).contains(&request.oversample) {
+        return Err(StoreError::invalid(format!("oversample is not between 1 and {OVERSAMPLE_LIMIT}")));
+    }
+    if request.queues.is_empty() {
+        return Err(StoreError::invalid("no queue to claim from"));
+    }
+    let mut seen = BTreeSet::new();
+    for (index, QueueSlots { queue, slots }) in request.queues.iter().enumerate() {
+        let message = if !(1..=SLOTS_LIMIT).contains(slots) {
+            format!("slots is not between 1 and {SLOTS_LIMIT}")
+        } else if !seen.insert(queue) {
+            format!("queue `{queue}` is asked twice")
+        } else {
+            continue;
+        };
+        return Err(StoreError::Invalid { index: Some(index), message });
+    }
+    Ok(())
+}
+
+fn as_claimed(job: &JobRecord) -> ClaimedJob {
+    ClaimedJob {
+        id: job.id,
+        queue: job.queue.clone(),
+        actor: job.actor.clone(),
+        epoch: job.epoch,
+        attempt: job.attempt,
+        max_attempts: job.max_attempts,
+        priority: job.priority,
+        payload: job.payload.clone(),
+        payload_version: job.payload_version,
+        scheduled_at: job.scheduled_at,
+        schedule_to_close: job.schedule_to_close,
+        start_to_close: job.start_to_close,
+        metadata: job.metadata.clone(),
+        tags: job.tags.clone(),
+        trace_context: job.trace_context.clone(),
+    }
+}

@@ -1,0 +1,120 @@
+//! What operators ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::{
+    ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, Stats, StoreError, WorkerSummary,
+};
+use super::state::{Lane, State};
+use super::workers::Session;
+use crate::model::{AttemptRecord, Epoch, JobId, JobRecord, QueueName, Status, WorkerId};
+
+/// The longest page of jobs.
+const PAGE_LIMIT: u32 = 1_000;
+
+impl State {
+    pub(super) fn job(&self, id: JobId) -> Option<JobRecord> {
+        self.jobs.get(&id).cloned()
+    }
+
+    pub(super) fn attempts(&self, id: JobId) -> Vec<AttemptRecord> {
+        let range = (id, Epoch(i64::MIN))..=(id, Epoch(i64::MAX));
+        self.attempts.range(range).map(|(_, attempt)| attempt.clone()).collect()
+    }
+
+    pub(super) fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>, StoreError> {
+        if !(1..=PAGE_LIMIT).contains(&filter.limit) {
+            return Err(StoreError::invalid(format!("limit is not between 1 and {PAGE_LIMIT}")));
+        }
+        let below = filter.before.map_or(Bound::Unbounded, Bound::Excluded);
+        let newest_first = self.jobs.range((Bound::Unbounded, below)).rev().map(|(_, job)| job);
+        let asked = |job: &&JobRecord| {
+            filter.status.is_none_or(|status| job.status == status)
+                && filter.queue.as_ref().is_none_or(|queue| job.queue == *queue)
+                && filter.actor.as_ref().is_none_or(|actor| job.actor == *actor)
+        };
+        Ok(newest_first.filter(asked).take(filter.limit as usize).cloned().collect())
+    }
+
+    pub(super) fn endings(&self, ids: &[JobId]) -> Vec<Ending> {
+        let ending = |job: &JobRecord| Ending {
+            id: job.id,
+            status: job.status,
+            result: job.result.clone(),
+            error: job.error.clone(),
+        };
+        ids.iter().filter_map(|id| self.jobs.get(id)).map(ending).collect()
+    }
+
+    pub(super) fn queues(&self, now: Timestamp) -> Vec<QueueSummary> {
+        let of_jobs = self.jobs.values().map(|job| &job.queue);
+        let of_workers = self.alive_sessions(now).flat_map(|session| &session.queues);
+        let names: BTreeSet<&QueueName> = of_jobs.chain(of_workers).collect();
+        names.into_iter().map(|queue| self.queue(now, queue)).collect()
+    }
+
+    fn queue(&self, now: Timestamp, queue: &QueueName) -> QueueSummary {
+        let count = |status| {
+            let jobs = self.jobs.values().filter(|job| job.status == status && job.queue == *queue);
+            Count::of(jobs.count() as u64)
+        };
+        let head = self.ready.get(queue).and_then(|lanes| lanes.values().filter_map(Lane::first).min());
+        QueueSummary {
+            queue: queue.clone(),
+            mode: QueueMode::StrictFifo,
+            scheduled: count(Status::Scheduled),
+            pending: count(Status::Pending),
+            running: count(Status::Running),
+            // The clock may have stepped back.
+            oldest_pending: head
+                .map(|(_, at, _)| Duration::try_from(now.duration_since(*at)).unwrap_or_default()),
+            workers: self.alive_sessions(now).filter(|session| session.queues.contains(queue)).count() as u64,
+        }
+    }
+
+    pub(super) fn stats(&self, now: Timestamp) -> Stats {
+        let mut found = BTreeMap::new();
+        for job in self.jobs.values() {
+            *found.entry(job.status).or_default() += 1;
+        }
+        let count = |status| (status, Count::of(found.get(&status).copied().unwrap_or_default()));
+        let alive = self.workers.iter().filter(|(_, session)| session.is_alive(now));
+        let summary = |(worker, session): (&WorkerId, &Session)| WorkerSummary {
+            worker: *worker,
+            queues: session.queues.iter().cloned().collect(),
+            actors: session.actors.iter().cloned().collect(),
+            started_at: session.started_at,
+            lease_expires_at: session.lease_expires_at,
+            running: Count::of(self.running.get(worker).map_or(0, BTreeSet::len) as u64),
+        };
+        Stats {
+            jobs: Status::ALL.map(count).to_vec(),
+            workers: alive.map(summary).collect(),
+            leader: self.leader.worker(now),
+            unserved: self.unserved(now),
+        }
+    }
+
+    fn unserved(&self, now: Timestamp) -> Vec<ActorSummary> {
+        let mut unserved = Vec::new();
+        for (queue, lanes) in &self.ready {
+            for (actor, lane) in lanes {
+                let serves =
+                    |session: &Session| session.queues.contains(queue) && session.actors.contains(actor);
+                if !self.alive_sessions(now).any(serves) {
+                    let pending = Count::of(lane.len() as u64);
+                    unserved.push(ActorSummary { queue: queue.clone(), actor: actor.clone(), pending });
+                }
+            }
+        }
+        unserved
+    }
+
+    fn alive_sessions(&self, now: Timestamp) -> impl Iterator<Item = &Session> {
+        self.workers.values().filter(move |session| session.is_alive(now))
+    }
+}

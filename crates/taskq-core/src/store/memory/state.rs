@@ -1,0 +1,208 @@
+//! What is stored, and the transitions that keep the ordered sets true.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::clock::later;
+use super::hints::Hints;
+use super::leader::Leader;
+use super::workers::Session;
+use crate::model::{
+    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, OutcomeKind, QueueName, Status,
+    WorkerId,
+};
+
+/// A ready job's place in its lane: by priority, the highest first, then by time, then by id.
+pub(super) type Place = (Reverse<i16>, Timestamp, JobId);
+
+/// The ready jobs of one queue and actor.
+pub(super) type Lane = BTreeSet<Place>;
+
+/// Everything that a store knows.
+///
+/// `ready`, `scheduled` and `running` hold exactly the jobs of these statuses; only the transitions below
+/// touch them.
+pub(super) struct State {
+    pub(super) jobs: BTreeMap<JobId, JobRecord>,
+    pub(super) attempts: BTreeMap<(JobId, Epoch), AttemptRecord>,
+    pub(super) ready: BTreeMap<QueueName, BTreeMap<ActorName, Lane>>,
+    pub(super) scheduled: BTreeSet<(Timestamp, JobId)>,
+    pub(super) running: BTreeMap<WorkerId, BTreeSet<(Timestamp, JobId)>>,
+    pub(super) workers: BTreeMap<WorkerId, Session>,
+    pub(super) leader: Leader,
+    pub(super) hints: Hints,
+    pub(super) random: fastrand::Rng,
+}
+
+/// How a job ends.
+pub(super) struct End {
+    pub(super) status: Status,
+    pub(super) result: Option<Json>,
+    pub(super) error: Option<ErrorRecord>,
+}
+
+/// How an attempt ends that does not end its job.
+pub(super) struct Return {
+    pub(super) outcome: OutcomeKind,
+    pub(super) error: Option<ErrorRecord>,
+    /// When the job runs again; `None` leaves the time that it had.
+    pub(super) after: Option<Duration>,
+    pub(super) attempt: Burnt,
+}
+
+/// Whether an attempt counts against `max_attempts`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Burnt {
+    Yes,
+    No,
+}
+
+impl State {
+    pub(super) fn new(random: fastrand::Rng) -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            scheduled: BTreeSet::new(),
+            running: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            leader: Leader::default(),
+            hints: Hints::default(),
+            random,
+        }
+    }
+
+    /// Stores a new job, scheduled or ready.
+    pub(super) fn insert(&mut self, job: JobRecord) {
+        let id = job.id;
+        self.jobs.insert(id, job);
+        self.index(id);
+    }
+
+    /// Starts an attempt of a ready job and returns the job.
+    pub(super) fn start(&mut self, id: JobId, worker: WorkerId, now: Timestamp) -> &JobRecord {
+        self.unindex(id);
+        let job = self.indexed(id);
+        job.status = Status::Running;
+        job.attempt += 1;
+        job.epoch.0 += 1;
+        job.started_at = Some(now);
+        job.worker = Some(worker);
+        self.index(id);
+        self.indexed(id)
+    }
+
+    /// Ends a job. Its worker and epoch stay, so that a repeated settlement is recognised.
+    pub(super) fn end(&mut self, id: JobId, now: Timestamp, end: End) {
+        self.unindex(id);
+        let job = self.indexed(id);
+        job.status = end.status;
+        job.result = end.result;
+        job.error = end.error;
+        job.finished_at = Some(now);
+    }
+
+    /// Ends an attempt of a running job, which becomes ready or scheduled again.
+    pub(super) fn give_back(&mut self, id: JobId, now: Timestamp, back: Return) {
+        self.unindex(id);
+        let job = self.indexed(id);
+        let (Some(worker), Some(started_at)) = (job.worker.take(), job.started_at) else {
+            unreachable!("a running job has a worker and a start");
+        };
+        let attempt = AttemptRecord {
+            job_id: id,
+            epoch: job.epoch,
+            attempt: job.attempt,
+            outcome: back.outcome,
+            worker,
+            started_at,
+            finished_at: now,
+            error: back.error.clone(),
+        };
+        if back.error.is_some() {
+            job.error = back.error;
+        }
+        if back.attempt == Burnt::No {
+            job.attempt -= 1;
+        }
+        if let Some(after) = back.after {
+            job.scheduled_at = later(now, after);
+        }
+        // A job that is given back as it was is ready, whatever its time says.
+        let waits = back.after.is_some() && job.scheduled_at > now;
+        job.status = if waits { Status::Scheduled } else { Status::Pending };
+        self.attempts.insert((id, attempt.epoch), attempt);
+        self.index(id);
+    }
+
+    /// Makes a scheduled job ready.
+    pub(super) fn ready(&mut self, id: JobId) {
+        self.unindex(id);
+        self.indexed(id).status = Status::Pending;
+        self.index(id);
+    }
+
+    /// Finds a job that one of the ordered sets, or the caller just now, has named.
+    fn indexed(&mut self, id: JobId) -> &mut JobRecord {
+        self.jobs.get_mut(&id).expect("a job is never removed")
+    }
+
+    /// Puts a job into the set of its status and leaves the hint for those who wait for it.
+    fn index(&mut self, id: JobId) {
+        let job = &self.jobs[&id];
+        match job.status {
+            Status::Pending => {
+                self.hints.ready(&job.queue);
+                let lanes = self.ready.entry(job.queue.clone()).or_default();
+                lanes.entry(job.actor.clone()).or_default().insert(place(job));
+            }
+            Status::Scheduled => {
+                self.hints.due();
+                self.scheduled.insert((job.scheduled_at, id));
+            }
+            Status::Running => {
+                if let (Some(worker), Some(started_at)) = (job.worker, job.started_at) {
+                    self.running.entry(worker).or_default().insert((started_at, id));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a job out of the set of its status.
+    fn unindex(&mut self, id: JobId) {
+        let job = &self.jobs[&id];
+        match job.status {
+            Status::Pending => {
+                let lanes = self.ready.get_mut(&job.queue).expect("a ready job has its queue's lanes");
+                let lane = lanes.get_mut(&job.actor).expect("a ready job has its lane");
+                lane.remove(&place(job));
+                if lane.is_empty() {
+                    lanes.remove(&job.actor);
+                }
+                if lanes.is_empty() {
+                    self.ready.remove(&job.queue);
+                }
+            }
+            Status::Scheduled => {
+                self.scheduled.remove(&(job.scheduled_at, id));
+            }
+            Status::Running => {
+                let (Some(worker), Some(started_at)) = (job.worker, job.started_at) else { return };
+                let held = self.running.get_mut(&worker).expect("a running job is held by its worker");
+                held.remove(&(started_at, id));
+                if held.is_empty() {
+                    self.running.remove(&worker);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn place(job: &JobRecord) -> Place {
+    (Reverse(job.priority), job.scheduled_at, job.id)
+}

@@ -1,0 +1,114 @@
+//! Worker sessions: `register_worker`, `heartbeat`, `held`, `release_worker`.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::super::{Beat, BeatReply, Held, Progress, Registration, StoreError};
+use super::clock::later;
+use super::state::{Return, State};
+use super::validate;
+use crate::model::{ActorName, JobId, QueueName, Status, WorkerId};
+
+/// A worker session.
+pub(super) struct Session {
+    pub(super) queues: BTreeSet<QueueName>,
+    pub(super) actors: BTreeSet<ActorName>,
+    pub(super) started_at: Timestamp,
+    pub(super) lease_expires_at: Timestamp,
+}
+
+impl Session {
+    pub(super) fn is_alive(&self, now: Timestamp) -> bool {
+        now < self.lease_expires_at
+    }
+}
+
+impl State {
+    pub(super) fn register_worker(
+        &mut self,
+        now: Timestamp,
+        registration: Registration,
+    ) -> Result<(), StoreError> {
+        validate::lease("lease", registration.lease)?;
+        if registration.queues.is_empty() {
+            return Err(StoreError::invalid("a worker needs at least one queue"));
+        }
+        if registration.actors.is_empty() {
+            return Err(StoreError::invalid("a worker needs at least one actor"));
+        }
+        if let Some(info) = &registration.info {
+            validate::object("info", info).map_err(StoreError::invalid)?;
+        }
+        if self.workers.contains_key(&registration.worker) {
+            return Err(StoreError::invalid("the worker's id is taken: a session needs a new one"));
+        }
+        let session = Session {
+            queues: registration.queues.into_iter().collect(),
+            actors: registration.actors.into_iter().collect(),
+            started_at: now,
+            lease_expires_at: later(now, registration.lease),
+        };
+        self.workers.insert(registration.worker, session);
+        Ok(())
+    }
+
+    pub(super) fn heartbeat(&mut self, now: Timestamp, beat: Beat) -> Result<BeatReply, StoreError> {
+        validate::lease("lease", beat.lease)?;
+        if let Some(lease) = beat.leadership {
+            validate::lease("the leader's lease", lease)?;
+        }
+        self.alive_mut(beat.worker, now)?.lease_expires_at = later(now, beat.lease);
+        for progress in beat.progress {
+            self.note(beat.worker, progress);
+        }
+        let leadership = beat.leadership.and_then(|lease| self.lead(now, beat.worker, lease));
+        Ok(BeatReply { leadership, cancel: Vec::new() })
+    }
+
+    /// Stores a note of progress, if it comes from the attempt that runs.
+    fn note(&mut self, worker: WorkerId, note: Progress) {
+        if let Some(job) = self.jobs.get_mut(&note.id)
+            && job.status == Status::Running
+            && job.epoch == note.epoch
+            && job.worker == Some(worker)
+        {
+            job.progress = Some(note.progress);
+        }
+    }
+
+    pub(super) fn held(&self, worker: WorkerId, since: Option<Timestamp>) -> Vec<Held> {
+        let held = self.running.get(&worker).into_iter().flatten();
+        held.filter(|(started_at, _)| since.is_none_or(|since| *started_at >= since))
+            .map(|(started_at, id)| Held { id: *id, epoch: self.jobs[id].epoch, started_at: *started_at })
+            .collect()
+    }
+
+    pub(super) fn release_worker(&mut self, now: Timestamp, worker: WorkerId) -> u64 {
+        if self.workers.remove(&worker).is_none() {
+            return 0;
+        }
+        let held: Vec<JobId> = self.running.get(&worker).into_iter().flatten().map(|(_, id)| *id).collect();
+        for id in &held {
+            self.give_back(*id, now, Return::RELEASED);
+        }
+        self.leader.free(worker, now);
+        held.len() as u64
+    }
+
+    /// Finds a session whose lease runs.
+    pub(super) fn alive(&self, worker: WorkerId, now: Timestamp) -> Result<&Session, StoreError> {
+        let session = self.workers.get(&worker).ok_or_else(|| lost(worker, "is unknown"))?;
+        if session.is_alive(now) { Ok(session) } else { Err(lost(worker, "has expired")) }
+    }
+
+    /// Finds a session whose lease runs, to change it.
+    pub(super) fn alive_mut(&mut self, worker: WorkerId, now: Timestamp) -> Result<&mut Session, StoreError> {
+        self.alive(worker, now)?;
+        Ok(self.workers.get_mut(&worker).expect("the session was found just now"))
+    }
+}
+
+fn lost(worker: WorkerId, how: &str) -> StoreError {
+    StoreError::LeaseLost { message: format!("session {worker} {how}") }
+}
