@@ -7,4 +7,5 @@
 pub mod client;
 pub mod model;
 pub mod store;
+pub mod testing;
 pub mod worker;

@@ -38,6 +38,11 @@ impl WorkerHandle {
         self.stopper.clone()
     }
 
+    /// Says whether the worker has shut down.
+    pub fn is_finished(&self) -> bool {
+        self.supervisor.is_finished()
+    }
+
     /// Waits until the worker has shut down. It does so only when asked to, or when its first session is
     /// refused.
     ///

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::{Context, JobError, JobResult};
-use crate::client::Job;
-use crate::model::{ActorName, Json, RESULT_LIMIT};
+use crate::client::{Client, Job};
+use crate::model::{ActorName, ClaimedJob, Json, RESULT_LIMIT};
 
 /// Runs the jobs of one type.
 ///
@@ -103,6 +104,21 @@ impl<H: RawHandler> ErasedHandler for Raw<H> {
             }
         })
     }
+}
+
+/// Runs a handler on a job without a worker, through JSON both ways as with one. A panic is the caller's.
+pub(crate) async fn run_alone<J: Job, H: Handler<J>>(
+    handler: H,
+    job: ClaimedJob,
+    client: Client,
+) -> JobResult<J::Output> {
+    let (payload, ctx) = Context::split(job, client, CancellationToken::new());
+    let result = Arc::new(Typed::<J, H>::new(handler)).run(payload, ctx.clone()).await;
+    ctx.cleanup().close();
+    ctx.cleanup().wait().await;
+    let result = result?;
+    let text = result.as_ref().map_or("null", Json::as_str);
+    serde_json::from_str(text).map_err(invalid_output)
 }
 
 fn decode<J: Job>(payload: &Json, ctx: &Context) -> JobResult<J> {

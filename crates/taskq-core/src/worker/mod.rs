@@ -37,8 +37,9 @@ pub use job_error::{JobError, JobErrorKind, JobResult};
 pub use panics::install_panic_hook;
 
 use crate::client::Client;
-use crate::model::{Json, QueueName};
+use crate::model::{ActorName, Json, QueueName};
 use handler::Handlers;
+pub(crate) use handler::run_alone;
 
 /// A worker that is put together and not yet started.
 pub struct Worker {
@@ -78,6 +79,16 @@ impl Worker {
     /// When the future is dropped, the worker shuts down in the background as after the first signal.
     pub async fn run_until_signal(self) -> Result<ShutdownReport, RunError> {
         shutdown::run_until_signal(self).await
+    }
+
+    /// Lists the queues that the worker serves.
+    pub fn queues(&self) -> impl Iterator<Item = &QueueName> {
+        self.queues.iter().map(|(queue, _)| queue)
+    }
+
+    /// Lists the actors that the worker has handlers for.
+    pub fn actors(&self) -> impl Iterator<Item = &ActorName> {
+        self.handlers.keys()
     }
 
     /// Returns the client that the worker was built on.
