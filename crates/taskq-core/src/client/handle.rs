@@ -27,9 +27,12 @@ impl<J: Job> JobHandle<J> {
 
     /// Waits until the job has ended and returns what its handler returned.
     ///
-    /// All waiters of a client share one poll of the store. It comes about 2 ms after the wait began at first
-    /// and grows rarer with the age of the wait: a quarter of it, at most every 500 ms. While the store cannot
-    /// be reached it is asked again, without end: see [`wait_timeout`](Self::wait_timeout).
+    /// All waits of a client share one poll of the store. A wait is looked at when it begins, then every 2 ms, and
+    /// ever more rarely as it grows older: after a quarter of its age, at the latest every 500 ms. A store that
+    /// cannot be reached is asked again, without end: see [`wait_timeout`](Self::wait_timeout).
+    ///
+    /// # Panics
+    /// Panics outside a tokio runtime.
     ///
     /// # Errors
     /// [`WaitError`] says how the job ended otherwise.

@@ -32,7 +32,8 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
         session.attempts.force_all();
         // A handler that cannot be stopped must not stop the rest from being settled.
         let _ = timeout(FORCED_GRACE, session.attempts.none_running()).await;
-        session.attempts.none_unsettled().await;
+        // Bounded, since a store may answer beats and yet let settles wait.
+        let _ = timeout(supervisor.worker.lease, session.attempts.none_unsettled()).await;
     };
     let lost = tokio::select! {
         // The heartbeat goes on meanwhile; without it nothing could be settled.
@@ -42,7 +43,11 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
     if lost {
         return supervisor.abandon(session, loops).await;
     }
-    let stuck = session.attempts.running();
+    let (stuck, unsettled) = (session.attempts.running(), session.attempts.unsettled());
+    if unsettled > 0 {
+        tracing::warn!(worker = %session.id, outcomes = unsettled, "outcomes could not be settled in time");
+        supervisor.totals.unsettled(unsettled as u64);
+    }
     if stuck > 0 {
         // Their jobs must not run elsewhere while they run here: they stay with the session until its lease ends.
         tracing::error!(worker = %session.id, attempts = stuck, "attempts have not ended; their jobs are not given back");

@@ -11,7 +11,6 @@ struct Plain;
 #[job(actor = "full", queue = "bulk", output = Vec<(i64, String)>)]
 #[job(max_attempts = 32_767, version = 3)]
 struct Full {
-    #[expect(dead_code, reason = "only its type matters")]
     field: i64,
 }
 
