@@ -102,9 +102,9 @@ impl ToSql for Interval {
     to_sql_checked!();
 }
 
-/// Microseconds, rounded up so that what is not zero stays so, cut where an interval ends (292,000 years).
-pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(i64::MAX)
+/// Whole microseconds, which is what PostgreSQL keeps, cut where an interval ends (292,000 years).
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A duration as interval text.
@@ -207,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn interval_text_never_turns_something_into_nothing() {
-        assert_eq!(interval_text(Duration::from_nanos(1)), "0.000001 seconds");
+    fn interval_text_has_microseconds() {
+        assert_eq!(interval_text(Duration::from_nanos(1_999)), "0.000001 seconds");
         assert_eq!(interval_text(Duration::from_millis(1_500)), "1.500000 seconds");
         assert_eq!(interval_text(Duration::MAX), "9223372036854.775807 seconds");
     }
