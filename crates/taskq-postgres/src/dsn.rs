@@ -19,9 +19,6 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
 /// Settings of every session, whatever the role's and the database's defaults are.
-///
-/// The planner is pinned as in the functions: a scan of the whole table is never what a query of ours wants,
-/// and statistics that are missing or stale must not choose it.
 const SETTINGS: &[(&str, &str)] = &[
     ("default_transaction_isolation", "read\\ committed"),
     ("default_transaction_read_only", "off"),
@@ -32,9 +29,18 @@ const SETTINGS: &[(&str, &str)] = &[
     ("DateStyle", "ISO"),
     ("IntervalStyle", "postgres"),
     ("TimeZone", "UTC"),
+];
+
+/// How statements are planned, as in the functions: a scan of the whole table is never what a query of ours
+/// wants, and statistics that are missing or stale must not choose it. Migrations plan for themselves.
+const PLANNER: &[(&str, &str)] = &[
     ("jit", "off"),
     ("enable_seqscan", "off"),
     ("enable_bitmapscan", "off"),
+    ("enable_indexscan", "on"),
+    ("enable_indexonlyscan", "on"),
+    ("enable_nestloop", "on"),
+    ("enable_sort", "on"),
 ];
 
 /// What a connection is for. Each role has one connection of its own.
@@ -99,7 +105,8 @@ impl Dsn {
         config.application_name(format!("{}:{}", self.name.as_deref().unwrap_or("taskq"), role.as_str()));
         // Later settings win, so the DSN's own come first.
         let mut options = self.options.clone().unwrap_or_default();
-        for (name, value) in SETTINGS {
+        let planner = if role == Role::Migrate { &[] } else { PLANNER };
+        for (name, value) in SETTINGS.iter().chain(planner) {
             options.push_str(&format!(" -c {name}={value}"));
         }
         let statement = role.statement_timeout().as_millis();

@@ -26,6 +26,18 @@ async fn refusal(dsn: &str) -> StoreError {
     error
 }
 
+/// The database's DSN for another role.
+fn as_role(database: &TestDatabase, role: &str, password: &str) -> String {
+    let config: tokio_postgres::Config = database.dsn().parse().unwrap();
+    let host = match &config.get_hosts()[0] {
+        tokio_postgres::config::Host::Tcp(host) => host.clone(),
+        #[cfg(unix)]
+        tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
+    };
+    let (port, name) = (config.get_ports()[0], database.name());
+    format!("host={host} port={port} user={role} password={password} dbname={name}")
+}
+
 /// The application names of the store's sessions.
 async fn sessions(database: &TestDatabase, admin: &tokio_postgres::Client) -> Vec<String> {
     let sql = "SELECT application_name FROM pg_stat_activity
@@ -102,6 +114,20 @@ async fn an_unknown_database_or_role_is_refused() {
 }
 
 #[tokio::test]
+async fn a_wrong_password_is_refused() {
+    let database = migrated().await;
+    let config: tokio_postgres::Config = database.dsn().parse().unwrap();
+    let dsn = as_role(&database, config.get_user().unwrap(), "not-the-secret");
+    if config.get_password().is_none() {
+        // A server that trusts everybody looks at no password.
+        PostgresStore::connect(&dsn, ConnectOptions::new()).await.unwrap();
+        return;
+    }
+    let error = refusal(&dsn).await;
+    assert!(matches!(&error, StoreError::Refused { message } if message.contains("password")), "{error}");
+}
+
+#[tokio::test]
 async fn a_schema_that_does_not_fit_is_refused() {
     let database = empty().await;
     let problem = |error| match error {
@@ -140,18 +166,7 @@ async fn a_role_without_rights_is_told_which_it_needs() {
     let admin = client(database.dsn()).await;
     let role = format!("role_{}", database.name());
     admin.batch_execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'")).await.unwrap();
-    let mut config: tokio_postgres::Config = database.dsn().parse().unwrap();
-    config.user(&role).password("secret");
-    let host = match &config.get_hosts()[0] {
-        tokio_postgres::config::Host::Tcp(host) => host.clone(),
-        #[cfg(unix)]
-        tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
-    };
-    let dsn = format!(
-        "host={host} port={} user={role} password=secret dbname={}",
-        config.get_ports()[0],
-        database.name()
-    );
+    let dsn = as_role(&database, &role, "secret");
     let error = refusal(&dsn).await;
     admin.batch_execute(&format!("DROP ROLE {role}")).await.unwrap();
     assert!(
