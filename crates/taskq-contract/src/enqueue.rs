@@ -249,9 +249,9 @@ pub(crate) async fn what_is_at_its_bound_is_accepted(scene: Scene<'_>) {
         ("priority most", draft().priority(i16::MAX)),
         ("start_to_close", draft().with(|job| job.start_to_close = Some(Duration::from_micros(1)))),
         ("delay", draft().after(DELAY_LIMIT)),
-        ("scheduled_at last", draft().at(time("9999-12-30T21:59:59Z"))),
+        ("scheduled_at last", draft().at(time("9999-12-30T22:00:00.999999Z"))),
         ("scheduled_at first", draft().at(time("0001-01-01T00:00:00Z"))),
-        ("deadline last", draft().deadline(time("9999-12-30T21:59:59Z"))),
+        ("deadline last", draft().deadline(time("9999-12-30T22:00:00.999999Z"))),
         (
             "policy longest",
             draft().policy(RetryPolicy { base: longest, factor: 100.0, cap: longest, jitter: 1.0 }),

@@ -65,6 +65,7 @@ macro_rules! each_behaviour {
                 a_success_clears_the_error_of_earlier_attempts
                 a_final_failure_ends_the_job
                 a_cancelled_job_ends_with_the_reason_if_there_is_one
+                what_has_no_error_of_its_own_leaves_the_last_one
                 a_snoozed_job_waits_without_burning_an_attempt
                 a_snooze_of_zero_makes_the_job_ready
                 a_released_job_is_ready_as_it_was
@@ -152,6 +153,8 @@ macro_rules! each_behaviour {
                 a_page_out_of_bounds_is_refused
                 endings_tell_how_jobs_stand
                 queues_are_summarised
+                a_queue_whose_jobs_have_ended_is_not_listed
+                workers_are_listed_oldest_first
                 a_queue_counts_live_workers_only
                 stats_count_every_status
                 stats_name_ready_jobs_that_nobody_serves

@@ -1,7 +1,6 @@
 //! What operators ask.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use taskq_core::model::{JobId, Outcome, Status};
 use taskq_core::store::{ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary};
@@ -156,6 +155,26 @@ pub(crate) async fn queues_are_summarised(scene: Scene<'_>) {
     assert!(waited >= MINUTE && waited < 2 * MINUTE, "{waited:?}");
 }
 
+pub(crate) async fn a_queue_whose_jobs_have_ended_is_not_listed(scene: Scene<'_>) {
+    let (worker, job) = scene.running(draft()).await;
+    worker.end(&job, succeeded()).await;
+    assert_eq!(scene.queues().await.len(), 1, "a worker subscribes to it");
+    worker.release().await;
+    assert_eq!(scene.queues().await, []);
+    scene.add(draft().after(HOUR)).await;
+    assert_eq!(scene.queues().await.len(), 1, "a job waits in it");
+}
+
+pub(crate) async fn workers_are_listed_oldest_first(scene: Scene<'_>) {
+    let mut workers = Vec::new();
+    for _ in 0..4 {
+        workers.push(scene.worker().await.id);
+        scene.advance(MINUTE).await;
+    }
+    let listed: Vec<_> = scene.stats().await.workers.iter().map(|summary| summary.worker).collect();
+    assert_eq!(listed, workers);
+}
+
 pub(crate) async fn a_queue_counts_live_workers_only(scene: Scene<'_>) {
     scene.add(draft()).await;
     let expired = scene.worker().await;
@@ -245,7 +264,4 @@ pub(crate) async fn a_backdated_job_has_waited_since_its_time(scene: Scene<'_>) 
     scene.add(draft().at(scene.now().await - HOUR)).await;
     let waited = scene.queues().await[0].oldest_pending.expect("a job is ready");
     assert!(waited >= HOUR && waited < HOUR + MINUTE, "{waited:?}");
-    let none = scene.queues().await[0].running;
-    assert_eq!(none, Count { value: 0, capped: false });
-    assert!(waited > Duration::ZERO);
 }

@@ -94,6 +94,21 @@ pub(crate) async fn a_cancelled_job_ends_with_the_reason_if_there_is_one(scene: 
     assert_eq!(scene.job(id).await.error, Some(error("not wanted")));
 }
 
+pub(crate) async fn what_has_no_error_of_its_own_leaves_the_last_one(scene: Scene<'_>) {
+    for outcome in [snoozed(HOUR), Outcome::Released, cancelled()] {
+        let kind = outcome.kind();
+        let (worker, job) = scene.running(draft().retry_every(Duration::ZERO)).await;
+        worker.end(&job, failed()).await;
+        let again = worker.claim_one().await;
+        assert_eq!(scene.job(job.id).await.error, Some(error("it broke")), "it stays while the job runs");
+        worker.end(&again, outcome).await;
+        assert_eq!(scene.job(job.id).await.error, Some(error("it broke")), "{kind:?}");
+        if let Some(ready) = worker.claim(1).await.first() {
+            worker.end(ready, succeeded()).await;
+        }
+    }
+}
+
 pub(crate) async fn a_snoozed_job_waits_without_burning_an_attempt(scene: Scene<'_>) {
     let (worker, job) = scene.running(draft()).await;
     let started_at = scene.job(job.id).await.started_at;
@@ -176,6 +191,10 @@ pub(crate) async fn another_worker_is_stale_and_changes_nothing(scene: Scene<'_>
     assert!(scene.attempts(job.id).await.is_empty());
     worker.end(&job, succeeded()).await;
     assert_eq!(other.settle(&job, succeeded()).await.reason, Stale, "the same outcome, but not its own");
+
+    let (worker, job) = scene.running(hourly()).await;
+    worker.end(&job, failed()).await;
+    assert_eq!(other.settle(&job, failed()).await.reason, Stale, "the same outcome, but not its own");
 }
 
 pub(crate) async fn an_unknown_worker_is_stale(scene: Scene<'_>) {
