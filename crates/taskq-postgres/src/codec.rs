@@ -201,7 +201,7 @@ mod tests {
     fn intervals_count_as_the_server_counts() {
         assert_eq!(interval(1_500_000, 0, 0), Ok(Duration::from_millis(1_500)));
         assert_eq!(interval(-1, 1, 0), Ok(Duration::from_micros(86_399_999_999)));
-        assert_eq!(interval(0, 0, 13), Ok(Duration::from_secs(365 * 86_400 + 21_600 + 30 * 86_400)));
+        assert_eq!(interval(0, 0, 13), Ok(Duration::from_hours(365 * 24 + 6 + 30 * 24)));
         assert_eq!(interval(-1, 0, 0), Err("a negative interval".to_owned()));
         assert_eq!(interval(i64::MAX, i32::MAX, i32::MAX), Err("an infinite interval".to_owned()));
     }

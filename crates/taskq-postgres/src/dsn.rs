@@ -1,6 +1,6 @@
 //! Where the database is and how its sessions are set up.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ impl Role {
     /// How long the server works on one statement before it gives up; zero is for ever.
     const fn statement_timeout(self) -> Duration {
         match self {
-            Self::Client | Self::Settle => Duration::from_secs(60),
+            Self::Client | Self::Settle => Duration::from_mins(1),
             Self::Claim => Duration::from_secs(20),
             // Several beats must fit into a lease.
             Self::Control => Duration::from_secs(10),
@@ -107,10 +107,10 @@ impl Dsn {
         let mut options = self.options.clone().unwrap_or_default();
         let planner = if role == Role::Migrate { &[] } else { PLANNER };
         for (name, value) in SETTINGS.iter().chain(planner) {
-            options.push_str(&format!(" -c {name}={value}"));
+            let _ = write!(options, " -c {name}={value}");
         }
         let statement = role.statement_timeout().as_millis();
-        options.push_str(&format!(" -c statement_timeout={statement} -c lock_timeout={}", statement / 2));
+        let _ = write!(options, " -c statement_timeout={statement} -c lock_timeout={}", statement / 2);
         config.options(options.trim_start());
         config
     }

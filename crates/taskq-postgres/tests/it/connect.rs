@@ -59,7 +59,7 @@ async fn register(store: &PostgresStore) -> WorkerId {
         worker,
         queues: vec![queue("q")],
         actors: vec![ActorName::new("a").unwrap()],
-        lease: Duration::from_secs(600),
+        lease: Duration::from_mins(10),
         info: None,
     };
     store.register_worker(registration).await.unwrap();
@@ -69,9 +69,9 @@ async fn register(store: &PostgresStore) -> WorkerId {
 fn beat(worker: WorkerId) -> Beat {
     Beat {
         worker,
-        lease: Duration::from_secs(600),
+        lease: Duration::from_mins(10),
         progress: vec![],
-        leadership: Some(Duration::from_secs(600)),
+        leadership: Some(Duration::from_mins(10)),
     }
 }
 
@@ -157,7 +157,7 @@ async fn without_the_check_calls_name_what_is_missing() {
     let error = store.enqueue(vec![job("q")]).await.unwrap_err();
     assert!(matches!(error, StoreError::Schema(SchemaProblem::Missing { .. })), "{error:?}");
     let error = store.stats().await.unwrap_err();
-    assert!(matches!(error, StoreError::Schema(_)), "{error:?}");
+    assert!(matches!(error, StoreError::Schema(SchemaProblem::Missing { .. })), "{error:?}");
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn hostile_defaults_change_nothing() {
     let request = taskq_core::store::ClaimRequest {
         worker,
         queues: vec![taskq_core::store::QueueSlots { queue: queue("q"), slots: 5 }],
-        lease: Duration::from_secs(600),
+        lease: Duration::from_mins(10),
         oversample: 2,
     };
     assert_eq!(store.claim(request).await.unwrap().jobs.len(), 1);

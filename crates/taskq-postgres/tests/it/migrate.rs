@@ -315,15 +315,17 @@ async fn a_second_migrator_gives_up_in_the_end() {
 
 #[tokio::test]
 async fn the_printed_script_runs_in_psql_and_makes_the_same_schema() {
-    let Some(psql) = psql() else {
-        // Where the server was taken from has no psql, nor has this machine.
-        return;
-    };
     let (by_script, by_program) = (empty().await, empty().await);
     let script = migrator(&by_script).sql(None).await.unwrap();
-    let dsn = by_script.dsn().to_owned();
-    let output = tokio::task::spawn_blocking(move || run(&psql, &dsn, &script)).await.unwrap();
-    assert!(output.is_ok(), "{output:?}");
+    if let Some(psql) = psql() {
+        let dsn = by_script.dsn().to_owned();
+        let output = tokio::task::spawn_blocking(move || run(&psql, &dsn, &script)).await.unwrap();
+        assert!(output.is_ok(), "{output:?}");
+    } else {
+        // No psql here: its one command is left out, the SQL is the same.
+        let sql = script.replace("\\set ON_ERROR_STOP on\n", "");
+        client(by_script.dsn()).await.batch_execute(&sql).await.unwrap();
+    }
     assert!(steps(&migrator(&by_script), None).await.is_empty());
     assert_eq!(migrator(&by_script).verify().await.unwrap(), []);
     migrator(&by_program).up(None).await.unwrap();
