@@ -3,7 +3,7 @@
 //! A backend implements [`Harness`], and one line of its integration binary runs the whole list, one test a
 //! behaviour:
 //!
-//! ```ignore
+//! ```text
 //! async fn fresh() -> MyHarness { … }
 //! taskq_contract::behaviours!(fresh);
 //! ```
@@ -13,10 +13,19 @@
 //! the call stored to lie between. Leases and delays are minutes and hours, far from what a slow machine
 //! takes.
 
+mod claim;
+mod draft;
 mod enqueue;
 mod harness;
+mod leader;
 mod list;
+mod queries;
+mod retry;
 mod scene;
+mod settle;
+mod wakes;
+mod worker;
+mod workers;
 
 pub use harness::Harness;
 pub use list::run;

@@ -6,11 +6,171 @@ use crate::Harness;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! each_behaviour {
-    ($($reader:ident)::+ $context:tt) => {
-        $($reader)::+! {
+    ([$($reader:tt)+] $context:tt) => {
+        $($reader)+! {
             $context
             enqueue {
                 a_job_is_stored_as_it_was_given
+                a_new_job_has_no_history
+                answers_come_in_the_order_of_the_jobs
+                no_jobs_are_no_error
+                a_time_to_come_makes_a_job_scheduled
+                a_time_that_has_passed_is_kept_and_means_at_once
+                a_delay_counts_by_the_stores_clock
+                a_delay_of_zero_means_at_once
+                an_id_that_exists_changes_nothing
+                an_id_that_exists_is_answered_with_the_status_of_its_job
+                an_id_twice_in_a_call_is_written_once
+                one_bad_job_refuses_the_call_and_is_named
+                a_bad_job_is_refused_even_if_its_id_exists
+                what_is_out_of_bounds_is_refused
+                what_is_at_its_bound_is_accepted
+                a_deadline_is_measured_against_the_scheduled_time_not_against_now
+            }
+            claim {
+                a_claimed_job_runs
+                a_claimed_job_is_not_claimed_again
+                the_order_is_priority_then_time_then_id
+                every_priority_has_its_place
+                a_backdated_job_comes_first
+                equals_in_priority_and_time_go_by_id_across_actors
+                equals_of_one_call_go_by_id
+                a_backlog_of_many_actors_is_handed_out_in_true_order
+                a_claim_returns_at_most_its_slots
+                any_oversample_yields_full_claims
+                each_queue_has_its_own_slots_and_comes_as_asked
+                only_registered_actors_are_served
+                a_scheduled_job_is_not_claimed_before_it_is_promoted
+                workers_get_disjoint_jobs
+                workers_that_claim_at_once_get_disjoint_jobs
+                an_unknown_worker_has_no_lease_even_when_nothing_is_ready
+                an_expired_worker_claims_nothing
+                a_released_worker_claims_nothing
+                a_queue_that_was_not_registered_is_refused
+                a_claim_out_of_bounds_is_refused
+                a_claim_renews_a_lease_of_which_less_than_half_is_left
+                a_claim_leaves_a_lease_of_which_half_is_left
+                an_empty_claim_renews_nothing
+                a_job_past_its_deadline_ends_instead_of_starting
+                a_deadline_that_passes_between_attempts_keeps_their_count
+                jobs_past_their_deadline_do_not_hide_the_others
+                a_claim_that_only_ends_late_jobs_renews_nothing
+                every_claim_grows_the_epoch
+                a_retried_job_is_claimed_in_its_new_place
+            }
+            settle {
+                a_success_stores_its_result
+                a_success_without_a_result_stores_none
+                a_result_of_null_is_a_result
+                a_success_clears_the_error_of_earlier_attempts
+                a_final_failure_ends_the_job
+                a_cancelled_job_ends_with_the_reason_if_there_is_one
+                what_has_no_error_of_its_own_leaves_the_last_one
+                a_snoozed_job_waits_without_burning_an_attempt
+                a_snooze_of_zero_makes_the_job_ready
+                a_released_job_is_ready_as_it_was
+                an_error_is_stored_as_long_as_it_may_be
+                another_epoch_is_stale_and_changes_nothing
+                another_worker_is_stale_and_changes_nothing
+                an_unknown_worker_is_stale
+                after_its_lease_a_worker_is_stale_and_changes_nothing
+                a_job_that_does_not_run_is_stale
+                an_earlier_attempt_is_stale_while_a_later_one_runs
+                a_job_that_is_not_there_is_gone
+                every_outcome_may_be_repeated
+                an_outcome_may_be_repeated_after_the_lease
+                an_outcome_may_be_repeated_while_a_later_attempt_runs
+                a_second_outcome_of_another_kind_is_stale
+                an_attempt_twice_in_a_call_counts_once
+                answers_come_in_the_order_of_the_settlements
+                many_attempts_settle_in_one_call
+                no_settlements_are_no_error
+                a_settlement_leaves_the_other_jobs_alone
+                one_malformed_settlement_refuses_the_call_and_is_named
+            }
+            retry {
+                a_failed_attempt_is_tried_again_by_its_policy
+                the_delay_grows_up_to_its_cap
+                jitter_spreads_the_delay_within_its_bounds
+                jitter_never_exceeds_the_cap
+                a_job_without_a_policy_has_the_default_one
+                a_retry_without_delay_is_ready_at_once
+                retry_after_has_its_own_delay_and_burns_no_attempt
+                retry_after_zero_is_ready_at_once
+                a_spent_budget_ends_the_job
+                a_single_attempt_leaves_nothing_to_retry
+                what_burns_no_attempt_never_spends_the_budget
+                a_final_failure_ignores_attempts_and_delays
+                a_retry_behind_the_deadline_is_not_made
+                retry_after_the_deadline_is_not_made
+                a_retry_after_the_deadline_passed_is_not_made
+                an_attempt_may_succeed_after_the_deadline
+            }
+            workers {
+                a_registered_worker_is_listed
+                a_registration_out_of_bounds_is_refused
+                a_session_needs_a_new_id
+                a_name_given_twice_counts_once
+                a_beat_renews_the_lease
+                a_beat_sets_the_lease_that_it_names
+                a_beat_never_revives_a_session
+                an_unknown_or_released_worker_cannot_beat
+                a_beat_out_of_bounds_is_refused
+                progress_is_stored_with_the_running_attempt
+                progress_of_several_jobs_comes_in_one_beat
+                progress_of_anything_but_the_running_attempt_is_passed_over
+                progress_of_an_expired_session_is_refused
+                held_lists_what_a_worker_runs_in_the_order_it_started
+                held_since_leaves_out_what_started_before
+                held_tells_of_expired_sessions_and_of_unknown_ones
+                a_released_session_gives_its_jobs_back
+                a_released_session_settles_nothing_more
+                releasing_a_session_that_is_not_there_is_no_error
+                an_expired_session_can_be_released
+            }
+            leader {
+                the_first_to_ask_leads
+                the_leader_renews_its_lease
+                a_beat_that_does_not_ask_leaves_the_lease_alone
+                an_expired_lease_goes_to_the_next_with_a_new_epoch
+                a_leader_that_lost_its_lease_comes_back_with_a_new_epoch
+                a_released_leader_makes_room_at_once
+                releasing_another_worker_leaves_the_leader
+                only_the_leader_promotes
+                promoting_makes_due_jobs_ready
+                promoting_goes_from_the_oldest_and_stops_at_its_limit
+                promoting_tells_when_the_next_job_is_due
+                jobs_that_wait_again_are_promoted_too
+                promoting_nothing_is_refused
+                a_job_past_its_deadline_is_promoted_and_then_ends
+            }
+            queries {
+                an_unknown_job_is_none
+                jobs_are_listed_newest_first
+                filters_narrow_the_list
+                each_status_can_be_listed
+                the_list_is_read_page_by_page
+                a_page_out_of_bounds_is_refused
+                endings_tell_how_jobs_stand
+                queues_are_summarised
+                a_queue_whose_jobs_have_ended_is_not_listed
+                workers_are_listed_oldest_first
+                a_queue_counts_live_workers_only
+                stats_count_every_status
+                stats_name_ready_jobs_that_nobody_serves
+                an_expired_worker_serves_nobody
+                counts_stop_at_their_bound
+                a_backdated_job_has_waited_since_its_time
+            }
+            wakes {
+                a_ready_job_wakes_its_queue
+                each_queue_of_a_call_is_woken
+                every_subscriber_is_woken
+                a_scheduled_job_wakes_the_leader
+                a_job_that_waits_again_wakes_the_leader
+                a_job_that_is_ready_again_wakes_its_queue
+                a_released_session_wakes_the_queues_of_its_jobs
+                a_promoted_job_wakes_its_queue
             }
         }
     };
@@ -23,7 +183,7 @@ macro_rules! each_behaviour {
 #[macro_export]
 macro_rules! behaviours {
     ($make:ident) => {
-        $crate::each_behaviour!($crate::behaviour_tests[$make]);
+        $crate::each_behaviour!([$crate::behaviour_tests][$make]);
     };
 }
 
@@ -66,4 +226,4 @@ macro_rules! runner {
     };
 }
 
-crate::each_behaviour!(runner[]);
+crate::each_behaviour!([runner] []);

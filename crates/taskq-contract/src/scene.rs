@@ -1,14 +1,17 @@
-//! The words that behaviours are written in.
+//! A fresh store with its clock, and the words in which behaviours speak of them.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use taskq_core::model::{ActorName, Enqueued, JobId, JobRecord, Json, NewJob, PAYLOAD_LIMIT, QueueName};
-use taskq_core::store::Store;
+use taskq_core::model::{AttemptRecord, ClaimedJob, Enqueued, JobId, JobRecord, OutcomeKind, Status};
+use taskq_core::store::{Stats, Store, StoreError};
 
 use crate::Harness;
+use crate::draft::Draft;
+use crate::worker::Worker;
 
 /// A minute.
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
@@ -16,10 +19,8 @@ pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 /// A day.
 pub(crate) const DAY: Duration = Duration::from_hours(24);
-/// The lease of a worker in these tests: longer than any test takes.
-pub(crate) const LEASE: Duration = Duration::from_mins(10);
 
-/// A fresh store with its clock, and what is done to them.
+/// A fresh store with its clock.
 pub(crate) struct Scene<'h> {
     harness: &'h dyn Harness,
     /// The store under test.
@@ -39,9 +40,15 @@ impl Span {
         Self { from: self.from + by, to: self.to + by }
     }
 
+    /// The span that begins a while after the start of this one and ends a while after its end.
+    pub(crate) fn later_by(self, least: Duration, most: Duration) -> Self {
+        Self { from: self.from + least, to: self.to + most }
+    }
+
     /// Asserts that a stored time lies in the span.
     #[track_caller]
-    pub(crate) fn assert_holds(self, time: Timestamp) {
+    pub(crate) fn assert_holds(self, time: impl Into<Option<Timestamp>>) {
+        let time = time.into().expect("a time is stored");
         assert!(self.from <= time && time <= self.to, "{time} is not in {self:?}");
     }
 }
@@ -69,45 +76,109 @@ impl<'h> Scene<'h> {
         (answer, Span { from, to: self.now().await })
     }
 
-    /// Enqueues jobs that must be accepted.
-    pub(crate) async fn enqueue(&self, jobs: impl IntoIterator<Item = Draft>) -> Vec<Enqueued> {
-        let jobs = jobs.into_iter().map(|draft| draft.0).collect();
-        self.store.enqueue(jobs).await.expect("the jobs are valid")
+    /// Tries to enqueue jobs.
+    pub(crate) async fn try_enqueue(
+        &self,
+        jobs: impl IntoIterator<Item = Draft>,
+    ) -> Result<Vec<Enqueued>, StoreError> {
+        self.store.enqueue(jobs.into_iter().map(|draft| draft.0).collect()).await
     }
 
-    /// Enqueues one job that must be accepted and new.
+    /// Enqueues jobs that must be accepted.
+    pub(crate) async fn enqueue(&self, jobs: impl IntoIterator<Item = Draft>) -> Vec<Enqueued> {
+        self.try_enqueue(jobs).await.expect("the jobs are valid")
+    }
+
+    /// Enqueues jobs that must be accepted and returns their ids.
+    pub(crate) async fn add_all(&self, jobs: impl IntoIterator<Item = Draft>) -> Vec<JobId> {
+        self.enqueue(jobs).await.into_iter().map(|enqueued| enqueued.id).collect()
+    }
+
+    /// Enqueues one job that must be accepted.
     pub(crate) async fn add(&self, job: Draft) -> JobId {
-        let enqueued = self.enqueue([job]).await;
-        assert_eq!(enqueued.len(), 1);
-        enqueued[0].id
+        self.add_all([job]).await[0]
+    }
+
+    /// Registers a worker for queue `q` and actor `a`.
+    pub(crate) async fn worker(&self) -> Worker<'_> {
+        self.worker_for(&["q"], &["a"]).await
+    }
+
+    /// Registers a worker.
+    pub(crate) async fn worker_for(&self, queues: &[&str], actors: &[&str]) -> Worker<'_> {
+        Worker::register(self, queues, actors).await
+    }
+
+    /// Enqueues a job of queue `q` and actor `a` and lets a worker of its own claim it, and no other.
+    pub(crate) async fn running(&self, job: Draft) -> (Worker<'_>, ClaimedJob) {
+        let worker = self.worker().await;
+        let id = self.add(job).await;
+        let claimed = worker.claim_one().await;
+        assert_eq!(claimed.id, id, "the job is the only one that is ready");
+        (worker, claimed)
+    }
+
+    /// Lets a leader make every due job ready.
+    pub(crate) async fn promote_all(&self) {
+        let leader = self.worker().await;
+        let epoch = leader.lead().await.expect("nobody leads yet");
+        self.store.promote(leader.id, epoch, 1_000).await.expect("the worker leads");
+        leader.release().await;
     }
 
     /// Reads a job that must be there.
     pub(crate) async fn job(&self, id: JobId) -> JobRecord {
         self.store.job(id).await.expect("reading succeeds").expect("the job is there")
     }
+
+    /// Reads the status of a job that must be there.
+    pub(crate) async fn status(&self, id: JobId) -> Status {
+        self.job(id).await.status
+    }
+
+    /// Reads the attempts that did not end a job.
+    pub(crate) async fn attempts(&self, id: JobId) -> Vec<AttemptRecord> {
+        self.store.attempts(id).await.expect("reading succeeds")
+    }
+
+    /// Reads what became of the attempts that did not end a job: epoch, number and outcome.
+    pub(crate) async fn told(&self, id: JobId) -> Vec<(i64, i32, OutcomeKind)> {
+        let attempts = self.attempts(id).await;
+        attempts.into_iter().map(|attempt| (attempt.epoch.0, attempt.attempt, attempt.outcome)).collect()
+    }
+
+    /// Reads the summary of the store.
+    pub(crate) async fn stats(&self) -> Stats {
+        self.store.stats().await.expect("reading succeeds")
+    }
 }
 
-/// A job in the making: of queue `q` and actor `a` unless it says otherwise.
-#[derive(Clone)]
-pub(crate) struct Draft(pub(crate) NewJob);
-
-/// Drafts a job.
-pub(crate) fn draft() -> Draft {
-    Draft(NewJob::new(queue("q"), actor("a"), json("{}")))
+/// Asserts that a call was refused for what was supplied, and which element it named.
+#[track_caller]
+pub(crate) fn assert_invalid<T: Debug>(answer: Result<T, StoreError>, element: Option<usize>) {
+    match answer {
+        Err(StoreError::Invalid { index, message }) => {
+            assert_eq!(index, element, "{message}");
+            assert!(!message.is_empty());
+        }
+        other => panic!("expected a refusal of what was supplied, met {other:?}"),
+    }
 }
 
-/// Names a queue.
-pub(crate) fn queue(name: &str) -> QueueName {
-    QueueName::new(name).expect("a valid name")
+/// Asserts that a call was refused because the session's lease is lost.
+#[track_caller]
+pub(crate) fn assert_lease_lost<T: Debug>(answer: Result<T, StoreError>) {
+    match answer {
+        Err(StoreError::LeaseLost { .. }) => {}
+        other => panic!("expected a lost lease, met {other:?}"),
+    }
 }
 
-/// Names an actor.
-pub(crate) fn actor(name: &str) -> ActorName {
-    ActorName::new(name).expect("a valid name")
-}
-
-/// Makes a document.
-pub(crate) fn json(text: &str) -> Json {
-    Json::from_text(text.to_owned(), PAYLOAD_LIMIT).expect("valid JSON")
+/// Asserts that a call was refused because someone else leads.
+#[track_caller]
+pub(crate) fn assert_not_leader<T: Debug>(answer: Result<T, StoreError>) {
+    match answer {
+        Err(StoreError::NotLeader { .. }) => {}
+        other => panic!("expected not to lead, met {other:?}"),
+    }
 }

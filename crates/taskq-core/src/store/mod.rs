@@ -216,7 +216,7 @@ pub trait Store: Send + Sync + 'static {
     /// Only what any call may meet.
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError>;
 
-    /// Summarises the queues that have jobs, settings or workers.
+    /// Summarises the queues that have unfinished jobs, settings or live workers, by name.
     ///
     /// # Errors
     /// Only what any call may meet.

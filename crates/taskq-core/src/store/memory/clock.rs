@@ -72,7 +72,9 @@ pub(super) fn later(time: Timestamp, by: Duration) -> Timestamp {
 
 /// Cuts a time to whole microseconds, which is what PostgreSQL keeps.
 pub(super) fn whole_micros(time: Timestamp) -> Timestamp {
-    Timestamp::from_microsecond(time.as_microsecond()).expect("a time's own microseconds are in range")
+    let nanos = time.subsec_nanosecond();
+    Timestamp::new(time.as_second(), nanos - nanos % 1_000)
+        .expect("a part of a time's own second is in range")
 }
 
 /// Cuts a duration to whole microseconds.

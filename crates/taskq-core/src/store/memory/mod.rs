@@ -11,6 +11,8 @@ mod leader;
 mod query;
 mod settle;
 mod state;
+#[cfg(test)]
+mod tests;
 mod validate;
 mod workers;
 

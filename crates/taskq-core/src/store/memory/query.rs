@@ -51,7 +51,8 @@ impl State {
     }
 
     pub(super) fn queues(&self, now: Timestamp) -> Vec<QueueSummary> {
-        let of_jobs = self.jobs.values().map(|job| &job.queue);
+        let unfinished = self.jobs.values().filter(|job| !job.status.is_terminal());
+        let of_jobs = unfinished.map(|job| &job.queue);
         let of_workers = self.alive_sessions(now).flat_map(|session| &session.queues);
         let names: BTreeSet<&QueueName> = of_jobs.chain(of_workers).collect();
         names.into_iter().map(|queue| self.queue(now, queue)).collect()
@@ -82,7 +83,8 @@ impl State {
             *found.entry(job.status).or_default() += 1;
         }
         let count = |status| (status, Count::of(found.get(&status).copied().unwrap_or_default()));
-        let alive = self.workers.iter().filter(|(_, session)| session.is_alive(now));
+        let mut alive: Vec<_> = self.workers.iter().filter(|(_, session)| session.is_alive(now)).collect();
+        alive.sort_by_key(|(worker, session)| (session.started_at, **worker));
         let summary = |(worker, session): (&WorkerId, &Session)| WorkerSummary {
             worker: *worker,
             queues: session.queues.iter().cloned().collect(),
@@ -93,7 +95,7 @@ impl State {
         };
         Stats {
             jobs: Status::ALL.map(count).to_vec(),
-            workers: alive.map(summary).collect(),
+            workers: alive.into_iter().map(summary).collect(),
             leader: self.leader.worker(now),
             unserved: self.unserved(now),
         }

@@ -75,6 +75,8 @@ impl State {
                 self.end(id, now, End { status: Status::Succeeded, result, error: None });
             }
             Outcome::Cancelled { error } => {
+                // Without an error of its own it keeps the last one.
+                let error = error.or_else(|| self.jobs[&id].error.clone());
                 self.end(id, now, End { status: Status::Cancelled, result: None, error });
             }
             Outcome::Failed { error, delay, is_final } => self.fail(now, id, error, delay, is_final),

@@ -109,9 +109,8 @@ impl State {
     pub(super) fn give_back(&mut self, id: JobId, now: Timestamp, back: Return) {
         self.unindex(id);
         let job = self.indexed(id);
-        let (Some(worker), Some(started_at)) = (job.worker.take(), job.started_at) else {
-            unreachable!("a running job has a worker and a start");
-        };
+        let (worker, started_at) = run(job);
+        job.worker = None;
         let attempt = AttemptRecord {
             job_id: id,
             epoch: job.epoch,
@@ -164,9 +163,8 @@ impl State {
                 self.scheduled.insert((job.scheduled_at, id));
             }
             Status::Running => {
-                if let (Some(worker), Some(started_at)) = (job.worker, job.started_at) {
-                    self.running.entry(worker).or_default().insert((started_at, id));
-                }
+                let (worker, started_at) = run(job);
+                self.running.entry(worker).or_default().insert((started_at, id));
             }
             _ => {}
         }
@@ -191,7 +189,7 @@ impl State {
                 self.scheduled.remove(&(job.scheduled_at, id));
             }
             Status::Running => {
-                let (Some(worker), Some(started_at)) = (job.worker, job.started_at) else { return };
+                let (worker, started_at) = run(job);
                 let held = self.running.get_mut(&worker).expect("a running job is held by its worker");
                 held.remove(&(started_at, id));
                 if held.is_empty() {
@@ -201,6 +199,11 @@ impl State {
             _ => {}
         }
     }
+}
+
+/// Who runs a job that runs, and since when.
+fn run(job: &JobRecord) -> (WorkerId, Timestamp) {
+    job.worker.zip(job.started_at).expect("a running job has a worker and a start")
 }
 
 fn place(job: &JobRecord) -> Place {

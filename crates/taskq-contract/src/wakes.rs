@@ -1,0 +1,108 @@
+//! Hints. They may come more often than needed, so each behaviour waits for the one it expects.
+
+use std::time::Duration;
+
+use taskq_core::model::Outcome;
+use taskq_core::store::{Wake, Wakes};
+
+use crate::draft::{draft, queue};
+use crate::scene::{HOUR, MINUTE, Scene};
+use crate::worker::{failed, retry_after, snoozed};
+
+/// How long a hint may take, in real time: a deadline for a broken store, not a pace.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits for a hint and passes over all others.
+async fn wait_for(wakes: &mut Wakes, expected: Wake) {
+    let found = async {
+        while let Some(wake) = wakes.next().await {
+            if wake == expected {
+                return;
+            }
+        }
+        panic!("the hints ended before {expected:?}");
+    };
+    let in_time = tokio::time::timeout(PATIENCE, found).await;
+    assert!(in_time.is_ok(), "{expected:?} did not come");
+}
+
+fn ready(name: &str) -> Wake {
+    Wake::Ready(queue(name))
+}
+
+pub(crate) async fn a_ready_job_wakes_its_queue(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    scene.add(draft()).await;
+    wait_for(&mut wakes, ready("q")).await;
+    scene.add(draft().at(scene.now().await - HOUR).queue("r")).await;
+    wait_for(&mut wakes, ready("r")).await;
+}
+
+pub(crate) async fn each_queue_of_a_call_is_woken(scene: Scene<'_>) {
+    for name in ["one", "two", "three"] {
+        let mut wakes = scene.store.wakes();
+        scene.enqueue(["one", "two", "three", "one"].map(|name| draft().queue(name))).await;
+        wait_for(&mut wakes, ready(name)).await;
+    }
+}
+
+pub(crate) async fn every_subscriber_is_woken(scene: Scene<'_>) {
+    let (mut left, mut right) = (scene.store.wakes(), scene.store.wakes());
+    scene.add(draft()).await;
+    wait_for(&mut left, ready("q")).await;
+    wait_for(&mut right, ready("q")).await;
+}
+
+pub(crate) async fn a_scheduled_job_wakes_the_leader(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    scene.add(draft().after(HOUR)).await;
+    wait_for(&mut wakes, Wake::Due).await;
+    scene.add(draft().at(scene.now().await + MINUTE)).await;
+    wait_for(&mut wakes, Wake::Due).await;
+}
+
+pub(crate) async fn a_job_that_waits_again_wakes_the_leader(scene: Scene<'_>) {
+    for outcome in [failed(), retry_after(HOUR), snoozed(HOUR)] {
+        let (worker, job) = scene.running(draft().retry_every(HOUR)).await;
+        let mut wakes = scene.store.wakes();
+        worker.end(&job, outcome).await;
+        wait_for(&mut wakes, Wake::Due).await;
+    }
+}
+
+pub(crate) async fn a_job_that_is_ready_again_wakes_its_queue(scene: Scene<'_>) {
+    let zero = Duration::ZERO;
+    for (outcome, name) in [
+        (failed(), "retried"),
+        (retry_after(zero), "retried-after"),
+        (snoozed(zero), "snoozed"),
+        (Outcome::Released, "released"),
+    ] {
+        let mut wakes = scene.store.wakes();
+        scene.add(draft().queue(name).retry_every(zero)).await;
+        // The hint of the enqueue comes first, so the next one is the settlement's.
+        wait_for(&mut wakes, ready(name)).await;
+        let worker = scene.worker_for(&[name], &["a"]).await;
+        let job = worker.claim_from(&[(name, 1)]).await.remove(0);
+        worker.end(&job, outcome).await;
+        wait_for(&mut wakes, ready(name)).await;
+    }
+}
+
+pub(crate) async fn a_released_session_wakes_the_queues_of_its_jobs(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    scene.add(draft()).await;
+    wait_for(&mut wakes, ready("q")).await;
+    let worker = scene.worker().await;
+    worker.claim_one().await;
+    worker.release().await;
+    wait_for(&mut wakes, ready("q")).await;
+}
+
+pub(crate) async fn a_promoted_job_wakes_its_queue(scene: Scene<'_>) {
+    scene.add(draft().queue("r").after(HOUR)).await;
+    scene.advance(HOUR).await;
+    let mut wakes = scene.store.wakes();
+    scene.promote_all().await;
+    wait_for(&mut wakes, ready("r")).await;
+}

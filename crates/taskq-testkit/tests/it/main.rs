@@ -1,0 +1,8 @@
+//! The private PostgreSQL, its databases and the helpers of tests, on a real server.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+
+mod databases;
+mod death;
+mod processes;
+mod server;
