@@ -10,7 +10,7 @@ use clap::Args;
 #[command(after_help = "\
 A program gets the payload on standard input and TASKQ_JOB_ID, TASKQ_ATTEMPT, TASKQ_QUEUE, TASKQ_ACTOR and \
 (when the job has a deadline) TASKQ_DEADLINE in its environment, which is the worker's otherwise. What it writes to standard output is the \
-result: JSON, or else text; at most 1 MiB.
+result: JSON, or else text, or null when it writes nothing; at most 1 MiB.
 
 Exit codes of a program: 0 succeeded, 65 failed without a retry, 75 run it again later (after 60 s unless \
 the file says otherwise; burns no attempt), anything else is tried again, with the end of its standard error \

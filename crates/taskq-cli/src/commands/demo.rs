@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 use taskq::store::JobFilter;
-use taskq::{Client, DEFAULT_SLOTS, Job as _, JobId, NewJob, QueueName, RunError, Worker};
+use taskq::{
+    Client, DEFAULT_SLOTS, Job as _, JobId, NewJob, QueueName, RunError, Worker, install_panic_hook,
+};
 use taskq_testkit::PrivateServer;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::connect::connect;
 use super::{migrate, server, signals};
@@ -38,27 +41,39 @@ pub(super) async fn run(args: DemoArgs, given: GivenDatabase) -> Result<Exit, Fa
     }
     let mut files = Files::find(&args.directory).await?;
     let mut ended = signals::Ended::listen()?;
-    tokio::select! {
-        exit = with_server(&args, given, &mut files) => exit,
-        () = ended.wait() => Err(Failure::failed("interrupted: the demo did not finish")),
-    }
+    let interrupt = CancellationToken::new();
+    let cancel = interrupt.clone();
+    tokio::spawn(async move {
+        ended.wait().await;
+        cancel.cancel();
+    });
+    with_server(&args, given, &mut files, &interrupt).await
 }
 
-async fn with_server(args: &DemoArgs, given: GivenDatabase, files: &mut Files) -> Result<Exit, Failure> {
+fn interrupted() -> Failure {
+    Failure::failed("interrupted: the demo did not finish")
+}
+
+async fn with_server(
+    args: &DemoArgs,
+    given: GivenDatabase,
+    files: &mut Files,
+    interrupt: &CancellationToken,
+) -> Result<Exit, Failure> {
     let progress = Progress::new();
     if given.dsn.is_some() {
         let database = config::database(given)?;
         // Someone's own database: what is missing there is for them to bring up to date.
-        let summary = with_database(&database, files, &progress).await?;
+        let summary = with_database(&database, files, &progress, interrupt).await?;
         return finish(args, &database, &summary, None).await;
     }
     progress.phase("starting PostgreSQL");
-    let server = server::start().await?;
+    let server = interrupt.run_until_cancelled(server::start()).await.ok_or_else(interrupted)??;
     let database = config::private_database(given, server.dsn())?;
     progress.phase("creating the schema");
-    migrate::up(&database).await?;
+    interrupt.run_until_cancelled(migrate::up(&database)).await.ok_or_else(interrupted)??;
     progress.phase("");
-    let summary = with_database(&database, files, &progress).await?;
+    let summary = with_database(&database, files, &progress, interrupt).await?;
     finish(args, &database, &summary, Some(server)).await
 }
 
@@ -67,7 +82,9 @@ async fn with_database(
     database: &DatabaseSettings,
     files: &mut Files,
     progress: &Progress,
+    interrupt: &CancellationToken,
 ) -> Result<Summary, Failure> {
+    install_panic_hook();
     let client = connect(database).await?;
     let outstanding = Outstanding::default();
     let handler = Digester { outstanding: outstanding.clone(), progress: progress.clone() };
@@ -86,10 +103,14 @@ async fn with_database(
         drained = drain(&client, files, &run, &outstanding, progress) => drained,
         // It was not asked to: it was refused.
         ended = &mut stopped => return Err(ended.map_or_else(refused, |_| Failure::failed("the worker stopped"))),
+        () = interrupt.cancelled() => {
+            stopper.stop_now();
+            Err(interrupted())
+        }
         never = progress.lines() => match never {},
     };
     progress.finish();
-    // Also when the drain failed: attempts in progress end, and what ended is recorded.
+    // Also when the drain failed: what ended is recorded, and what has not goes back.
     stopper.stop();
     let stopped = stopped.await;
     let (enqueued, skipped) = drained?;

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
+use taskq_testkit::{ChildProcess, Signal};
 
-use crate::harness::{Database, run, taskq};
+use crate::harness::{Database, WITHIN, run, taskq};
 
 fn fill(root: &Path) {
     std::fs::create_dir_all(root.join("deep/target")).unwrap();
@@ -115,6 +116,22 @@ async fn a_database_of_ones_own_is_not_migrated_by_a_demo() {
     fill(directory.path());
     let ran = run(taskq().arg("demo").arg(directory.path()).args(["--dsn", database.dsn()]));
     ran.refused(5, &["taskq migrate up"]);
+}
+
+#[tokio::test]
+async fn a_demo_can_be_interrupted() {
+    let db = Database::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    // Long enough to be read for minutes, and no block of the disk.
+    let endless = std::fs::File::create(directory.path().join("endless")).unwrap();
+    endless.set_len(1 << 42).unwrap();
+    let mut demo = ChildProcess::spawn(db.taskq(["demo"]).arg(directory.path())).unwrap();
+    demo.wait_for_line("0 of 1 jobs ended", WITHIN).await;
+    demo.signal(Signal::INT).unwrap();
+    assert_eq!(demo.wait(WITHIN).await.code(), Some(1));
+    assert!(demo.stderr().iter().any(|line| line.starts_with("error: interrupted")));
+    let jobs = db.run(["job", "list", "--json"]).json();
+    assert_eq!((&jobs[0]["status"], &jobs[0]["attempt"]), (&json!("pending"), &json!(0)), "it went back");
 }
 
 #[test]
