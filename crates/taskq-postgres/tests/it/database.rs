@@ -93,10 +93,8 @@ impl Harness for PostgresHarness {
     }
 
     async fn advance(&self, by: Duration) {
-        let sql = format!(
-            "UPDATE taskq.test_clock SET ahead = ahead + interval '{} microseconds'",
-            by.as_micros()
-        );
+        let sql =
+            format!("UPDATE taskq.test_clock SET ahead = ahead + interval '{} microseconds'", by.as_micros());
         self.client.batch_execute(&sql).await.unwrap();
     }
 
