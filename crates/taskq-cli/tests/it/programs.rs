@@ -1,7 +1,5 @@
 //! What a program's run means for its job.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use taskq_testkit::wait_until;
 
@@ -107,17 +105,19 @@ async fn a_large_payload_and_a_large_result_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn a_timeout_ends_the_whole_group() {
+    let db = Database::new().await;
     let directory = tempfile::tempdir().unwrap();
-    let alive = directory.path().join("alive");
-    // The grandchild holds the outputs and writes for as long as it lives.
-    let script = format!("(while :; do date +%s%N > {}; sleep 0.02; done) & sleep 1000", alive.display());
-    let job = run(&script, json!({"start_to_close": "1 second"}), "failed").await;
-    assert_eq!(error(&job).0, "timeout");
-    let last = std::fs::read(&alive).unwrap();
-    assert!(!last.is_empty());
-    // It was killed before the attempt was recorded; the worker has ended since.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(std::fs::read(&alive).unwrap(), last);
+    let file = directory.path().join("pid");
+    // The grandchild holds the outputs for as long as it lives.
+    let actor = format!("sh=sh -c 'sleep 1000 & echo $! > {}; wait'", file.display());
+    let worker = db.worker(&["--queue", "default", "--actor", &actor]).await;
+    let job = json!({"actor": "sh", "payload": null, "max_attempts": 1, "start_to_close": "2 seconds"});
+    let id = db.enqueue(&job).await;
+    db.wait_for_status(&id, "failed").await;
+    let grandchild = std::fs::read_to_string(&file).unwrap();
+    wait_until("the grandchild is gone", WITHIN, async || !runs(grandchild.trim())).await;
+    assert_eq!(error(&db.job(&id)).0, "timeout");
+    stop(worker).await;
 }
 
 #[tokio::test]
