@@ -181,6 +181,14 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The row of an answer that has exactly one.
+pub(crate) fn only(rows: &[Row]) -> Result<&Row, StoreError> {
+    match rows {
+        [row] => Ok(row),
+        _ => Err(StoreError::Answer { message: format!("{} rows instead of one", rows.len()) }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,3 +6,4 @@ mod behaviours;
 mod connect;
 mod database;
 mod migrate;
+mod observe;
