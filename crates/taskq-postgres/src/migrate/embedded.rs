@@ -26,6 +26,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "enqueue_many.sql",
     "error_record.sql",
     "event_level.sql",
+    "fail_late.sql",
     "heartbeat.sql",
     "held.sql",
     "job_problem.sql",

@@ -7,3 +7,4 @@ mod connect;
 mod database;
 mod migrate;
 mod observe;
+mod sql;
