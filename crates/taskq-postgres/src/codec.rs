@@ -31,14 +31,9 @@ impl<'a> FromSql<'a> for Time {
             return Err("an infinite time".into());
         }
         let micros = micros.saturating_add(EPOCH_MICROS);
-        let ends = Timestamp::MIN.as_microsecond()..=Timestamp::MAX.as_microsecond();
-        if micros > *ends.end() {
-            return Ok(Self(Timestamp::MAX));
-        }
-        if micros < *ends.start() {
-            return Ok(Self(Timestamp::MIN));
-        }
-        Ok(Self(Timestamp::from_microsecond(micros)?))
+        let end = if micros > 0 { Timestamp::MAX } else { Timestamp::MIN };
+        let nanos = i32::try_from(micros.rem_euclid(1_000_000) * 1_000)?;
+        Ok(Self(Timestamp::new(micros.div_euclid(1_000_000), nanos).unwrap_or(end)))
     }
 
     fn accepts(ty: &Type) -> bool {
@@ -186,6 +181,14 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The row of an answer that has exactly one.
+pub(crate) fn only(rows: &[Row]) -> Result<&Row, StoreError> {
+    match rows {
+        [row] => Ok(row),
+        _ => Err(StoreError::Answer { message: format!("{} rows instead of one", rows.len()) }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +218,7 @@ mod tests {
 
     #[test]
     fn times_survive_and_infinities_do_not() {
-        for text in ["1969-12-31T23:59:59.999999Z", "2000-01-01T00:00:00Z", "9999-12-30T22:00:00Z"] {
+        for text in ["1969-12-31T23:59:59.999999Z", "2000-01-01T00:00:00Z", "9999-12-30T22:00:00.999999Z"] {
             let time = Time(text.parse().unwrap());
             let mut raw = BytesMut::new();
             time.to_sql(&Type::TIMESTAMPTZ, &mut raw).unwrap();

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use taskq_core::model::{Epoch, JobId, WorkerId};
 use taskq_core::store::{Beat, BeatReply, Held, LeaderEpoch, Promoted, Registration, StoreError};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
 use super::documents::of_progress;
-use crate::codec::{Columns, Interval, JsonbText, Time};
+use crate::codec::{Columns, Interval, JsonbText, Time, only};
 
 impl Calls {
     pub(super) async fn register_worker(self: Arc<Self>, session: Registration) -> Result<(), StoreError> {
@@ -88,12 +87,5 @@ impl Calls {
             jobs: columns.read_as(|count: i64| u64::try_from(count))?,
             next_due_in: columns.read::<Option<Interval>>()?.map(|interval| interval.0),
         })
-    }
-}
-
-fn only(rows: &[Row]) -> Result<&Row, StoreError> {
-    match rows {
-        [row] => Ok(row),
-        _ => Err(StoreError::Answer { message: format!("{} rows instead of one", rows.len()) }),
     }
 }

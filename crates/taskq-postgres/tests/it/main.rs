@@ -6,4 +6,5 @@ mod behaviours;
 mod connect;
 mod database;
 mod migrate;
+mod observe;
 mod sql;
