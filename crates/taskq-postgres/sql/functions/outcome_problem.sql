@@ -15,7 +15,7 @@ BEGIN
             !~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN 'id is not a UUID'
         WHEN coalesce(jsonb_typeof(d.doc -> 'epoch') <> 'number', true) THEN 'epoch is not a number'
         WHEN (d.doc -> 'epoch')::numeric <> trunc((d.doc -> 'epoch')::numeric)
-            OR (d.doc -> 'epoch')::numeric NOT BETWEEN 0 AND 9223372036854775807 THEN 'epoch is out of range'
+            OR (d.doc -> 'epoch')::numeric NOT BETWEEN -9223372036854775808 AND 9223372036854775807 THEN 'epoch is out of range'
         WHEN coalesce(d.doc ->> 'outcome' NOT IN ('succeeded', 'failed', 'snoozed', 'cancelled', 'released'), true)
             THEN 'outcome is not one of succeeded, failed, snoozed, cancelled, released'
         WHEN d.doc ? 'result' AND d.doc ->> 'outcome' <> 'succeeded' THEN 'result belongs to succeeded'

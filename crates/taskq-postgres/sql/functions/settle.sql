@@ -109,7 +109,7 @@ BEGIN
                     WHEN 'failed' THEN now + interval '24 hours'
                     WHEN 'succeeded' THEN now + interval '1 hour'
                     WHEN 'cancelled' THEN now + interval '1 hour' END,
-                result = CASE WHEN d.outcome = 'succeeded' THEN nullif(d.doc -> 'result', 'null') END,
+                result = CASE WHEN d.outcome = 'succeeded' THEN d.doc -> 'result' END,
                 error = CASE
                     WHEN d.outcome = 'succeeded' THEN NULL
                     WHEN d.outcome = 'failed' OR jsonb_typeof(d.doc -> 'error') = 'object'
@@ -151,7 +151,7 @@ BEGIN
                 WHEN d.held_epoch = d.epoch AND d.held_worker = worker AND d.status = d.outcome THEN 'repeated'
                 WHEN EXISTS (
                     SELECT FROM "{schema}".job_attempts a
-                    WHERE a.job_id = d.id AND a.epoch = d.epoch AND a.worker = worker AND a.outcome = d.outcome
+                    WHERE a.job_id = d.id AND a.epoch = d.epoch AND a.worker = settle.worker AND a.outcome = d.outcome
                 ) THEN 'repeated'
                 ELSE 'stale'
             END AS reason
