@@ -6,7 +6,7 @@ use taskq_core::model::Outcome;
 use taskq_core::store::{Wake, Wakes};
 
 use crate::draft::{draft, queue};
-use crate::scene::{HOUR, MINUTE, Scene};
+use crate::scene::{HOUR, Scene};
 use crate::worker::{failed, retry_after, snoozed};
 
 /// How long a hint may take, in real time: a deadline for a broken store, not a pace.

@@ -29,8 +29,8 @@ BEGIN
             OR jsonb_typeof(d.doc #> '{error,message}') NOT IN ('string', 'null')
             OR jsonb_typeof(d.doc #> '{error,backtrace}') NOT IN ('string', 'null')
             THEN 'a field of error is not a string'
-        WHEN octet_length((d.doc -> 'result')::text) > 1048576
-            THEN format('result has %s bytes, more than 1048576', octet_length((d.doc -> 'result')::text))
+        WHEN d.doc ? 'result' AND "{schema}".json_bytes(d.doc -> 'result', 1048576) > 1048576
+            THEN format('result has %s bytes, more than 1048576', "{schema}".json_bytes(d.doc -> 'result', 1048576))
         WHEN d.doc ->> 'outcome' = 'snoozed' AND coalesce(jsonb_typeof(d.doc -> 'delay'), 'null') = 'null'
             THEN 'snoozed needs a delay'
         WHEN d.doc ? 'delay' THEN "{schema}".delay_problem(d.doc -> 'delay')

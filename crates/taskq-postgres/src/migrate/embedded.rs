@@ -30,6 +30,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "heartbeat.sql",
     "held.sql",
     "job_problem.sql",
+    "json_bytes.sql",
     "lead.sql",
     "make_id.sql",
     "name_problem.sql",
