@@ -6,11 +6,14 @@ use taskq_core::model::Outcome;
 use taskq_core::store::{Wake, Wakes};
 
 use crate::draft::{draft, queue};
-use crate::scene::{HOUR, MINUTE, Scene};
+use crate::scene::{HOUR, Scene};
 use crate::worker::{failed, retry_after, snoozed};
 
 /// How long a hint may take, in real time: a deadline for a broken store, not a pace.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A time that comes before a leader that sleeps would look again by itself: only then does it need a hint.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Waits for a hint and passes over all others.
 async fn wait_for(wakes: &mut Wakes, expected: Wake) {
@@ -55,15 +58,15 @@ pub(crate) async fn every_subscriber_is_woken(scene: Scene<'_>) {
 
 pub(crate) async fn a_scheduled_job_wakes_the_leader(scene: Scene<'_>) {
     let mut wakes = scene.store.wakes();
-    scene.add(draft().after(HOUR)).await;
+    scene.add(draft().after(SOON)).await;
     wait_for(&mut wakes, Wake::Due).await;
-    scene.add(draft().at(scene.now().await + MINUTE)).await;
+    scene.add(draft().at(scene.now().await + SOON)).await;
     wait_for(&mut wakes, Wake::Due).await;
 }
 
 pub(crate) async fn a_job_that_waits_again_wakes_the_leader(scene: Scene<'_>) {
-    for outcome in [failed(), retry_after(HOUR), snoozed(HOUR)] {
-        let (worker, job) = scene.running(draft().retry_every(HOUR)).await;
+    for outcome in [failed(), retry_after(SOON), snoozed(SOON)] {
+        let (worker, job) = scene.running(draft().retry_every(SOON)).await;
         let mut wakes = scene.store.wakes();
         worker.end(&job, outcome).await;
         wait_for(&mut wakes, Wake::Due).await;
@@ -100,8 +103,8 @@ pub(crate) async fn a_released_session_wakes_the_queues_of_its_jobs(scene: Scene
 }
 
 pub(crate) async fn a_promoted_job_wakes_its_queue(scene: Scene<'_>) {
-    scene.add(draft().queue("r").after(HOUR)).await;
-    scene.advance(HOUR).await;
+    scene.add(draft().queue("r").after(SOON)).await;
+    scene.advance(SOON).await;
     let mut wakes = scene.store.wakes();
     scene.promote_all().await;
     wait_for(&mut wakes, ready("r")).await;

@@ -31,14 +31,9 @@ impl<'a> FromSql<'a> for Time {
             return Err("an infinite time".into());
         }
         let micros = micros.saturating_add(EPOCH_MICROS);
-        let ends = Timestamp::MIN.as_microsecond()..=Timestamp::MAX.as_microsecond();
-        if micros > *ends.end() {
-            return Ok(Self(Timestamp::MAX));
-        }
-        if micros < *ends.start() {
-            return Ok(Self(Timestamp::MIN));
-        }
-        Ok(Self(Timestamp::from_microsecond(micros)?))
+        let end = if micros > 0 { Timestamp::MAX } else { Timestamp::MIN };
+        let nanos = i32::try_from(micros.rem_euclid(1_000_000) * 1_000)?;
+        Ok(Self(Timestamp::new(micros.div_euclid(1_000_000), nanos).unwrap_or(end)))
     }
 
     fn accepts(ty: &Type) -> bool {
@@ -102,9 +97,9 @@ impl ToSql for Interval {
     to_sql_checked!();
 }
 
-/// Microseconds, rounded up so that what is not zero stays so, cut where an interval ends (292,000 years).
-pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(i64::MAX)
+/// Whole microseconds, which is what PostgreSQL keeps, cut where an interval ends (292,000 years).
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A duration as interval text.
@@ -186,6 +181,14 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The row of an answer that has exactly one.
+pub(crate) fn only(rows: &[Row]) -> Result<&Row, StoreError> {
+    match rows {
+        [row] => Ok(row),
+        _ => Err(StoreError::Answer { message: format!("{} rows instead of one", rows.len()) }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,21 +204,21 @@ mod tests {
     fn intervals_count_as_the_server_counts() {
         assert_eq!(interval(1_500_000, 0, 0), Ok(Duration::from_millis(1_500)));
         assert_eq!(interval(-1, 1, 0), Ok(Duration::from_micros(86_399_999_999)));
-        assert_eq!(interval(0, 0, 13), Ok(Duration::from_secs(365 * 86_400 + 21_600 + 30 * 86_400)));
+        assert_eq!(interval(0, 0, 13), Ok(Duration::from_hours(365 * 24 + 6 + 30 * 24)));
         assert_eq!(interval(-1, 0, 0), Err("a negative interval".to_owned()));
         assert_eq!(interval(i64::MAX, i32::MAX, i32::MAX), Err("an infinite interval".to_owned()));
     }
 
     #[test]
-    fn interval_text_never_turns_something_into_nothing() {
-        assert_eq!(interval_text(Duration::from_nanos(1)), "0.000001 seconds");
+    fn interval_text_has_microseconds() {
+        assert_eq!(interval_text(Duration::from_nanos(1_999)), "0.000001 seconds");
         assert_eq!(interval_text(Duration::from_millis(1_500)), "1.500000 seconds");
         assert_eq!(interval_text(Duration::MAX), "9223372036854.775807 seconds");
     }
 
     #[test]
     fn times_survive_and_infinities_do_not() {
-        for text in ["1969-12-31T23:59:59.999999Z", "2000-01-01T00:00:00Z", "9999-12-30T22:00:00Z"] {
+        for text in ["1969-12-31T23:59:59.999999Z", "2000-01-01T00:00:00Z", "9999-12-30T22:00:00.999999Z"] {
             let time = Time(text.parse().unwrap());
             let mut raw = BytesMut::new();
             time.to_sql(&Type::TIMESTAMPTZ, &mut raw).unwrap();

@@ -1,6 +1,6 @@
 //! Where the database is and how its sessions are set up.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -19,9 +19,6 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
 /// Settings of every session, whatever the role's and the database's defaults are.
-///
-/// The planner is pinned as in the functions: a scan of the whole table is never what a query of ours wants,
-/// and statistics that are missing or stale must not choose it.
 const SETTINGS: &[(&str, &str)] = &[
     ("default_transaction_isolation", "read\\ committed"),
     ("default_transaction_read_only", "off"),
@@ -32,9 +29,18 @@ const SETTINGS: &[(&str, &str)] = &[
     ("DateStyle", "ISO"),
     ("IntervalStyle", "postgres"),
     ("TimeZone", "UTC"),
+];
+
+/// How statements are planned, as in the functions: a scan of the whole table is never what a query of ours
+/// wants, and statistics that are missing or stale must not choose it. Migrations plan for themselves.
+const PLANNER: &[(&str, &str)] = &[
     ("jit", "off"),
     ("enable_seqscan", "off"),
     ("enable_bitmapscan", "off"),
+    ("enable_indexscan", "on"),
+    ("enable_indexonlyscan", "on"),
+    ("enable_nestloop", "on"),
+    ("enable_sort", "on"),
 ];
 
 /// What a connection is for. Each role has one connection of its own.
@@ -69,7 +75,7 @@ impl Role {
     /// How long the server works on one statement before it gives up; zero is for ever.
     const fn statement_timeout(self) -> Duration {
         match self {
-            Self::Client | Self::Settle => Duration::from_secs(60),
+            Self::Client | Self::Settle => Duration::from_mins(1),
             Self::Claim => Duration::from_secs(20),
             // Several beats must fit into a lease.
             Self::Control => Duration::from_secs(10),
@@ -99,11 +105,12 @@ impl Dsn {
         config.application_name(format!("{}:{}", self.name.as_deref().unwrap_or("taskq"), role.as_str()));
         // Later settings win, so the DSN's own come first.
         let mut options = self.options.clone().unwrap_or_default();
-        for (name, value) in SETTINGS {
-            options.push_str(&format!(" -c {name}={value}"));
+        let planner = if role == Role::Migrate { &[] } else { PLANNER };
+        for (name, value) in SETTINGS.iter().chain(planner) {
+            let _ = write!(options, " -c {name}={value}");
         }
         let statement = role.statement_timeout().as_millis();
-        options.push_str(&format!(" -c statement_timeout={statement} -c lock_timeout={}", statement / 2));
+        let _ = write!(options, " -c statement_timeout={statement} -c lock_timeout={}", statement / 2);
         config.options(options.trim_start());
         config
     }

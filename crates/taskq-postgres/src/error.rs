@@ -15,8 +15,6 @@ pub(crate) enum Verdict {
     Broken,
     /// A prepared statement is not what it was; an unnamed one will do.
     Stale,
-    /// Something of the schema is not there: look at what is.
-    Missing,
     /// The answer stands.
     Final,
 }
@@ -29,7 +27,6 @@ pub(crate) fn judge(error: &tokio_postgres::Error) -> Verdict {
     match db.code().code() {
         "26000" | "42P05" => Verdict::Stale,
         "0A000" if db.routine() == Some("RevalidateCachedQuery") => Verdict::Stale,
-        "3F000" | "42P01" | "42883" | "42703" => Verdict::Missing,
         // A server that went read-only is a former primary: connect anew.
         "25006" | "25P03" | "57P01" | "57P02" | "57P03" | "57P05" => Verdict::Broken,
         code if code.starts_with("08") => Verdict::Broken,

@@ -139,13 +139,12 @@ impl Session {
             if let Some(live) = state.live.as_ref().filter(|live| !live.client.is_closed()) {
                 return Ok(Arc::clone(live));
             }
-            match &state.opening {
-                Some(opening) => opening.clone(),
-                None => {
-                    let opening = self.start_opening(state.not_before);
-                    state.opening = Some(opening.clone());
-                    opening
-                }
+            if let Some(opening) = &state.opening {
+                opening.clone()
+            } else {
+                let opening = self.start_opening(state.not_before);
+                state.opening = Some(opening.clone());
+                opening
             }
         };
         opening.await.map_err(|error| error::again(&error))
@@ -257,13 +256,12 @@ impl Connection {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let known = self.statements().get(&sql.text).cloned();
-        let statement = match known {
-            Some(statement) => statement,
-            None => {
-                let statement = self.client.prepare_typed(&sql.text, &sql.types).await?;
-                self.statements().insert(sql.text.clone(), statement.clone());
-                statement
-            }
+        let statement = if let Some(statement) = known {
+            statement
+        } else {
+            let statement = self.client.prepare_typed(&sql.text, &sql.types).await?;
+            self.statements().insert(sql.text.clone(), statement.clone());
+            statement
         };
         self.client.query(&statement, params).await
     }

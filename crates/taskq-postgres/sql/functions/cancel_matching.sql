@@ -14,6 +14,6 @@ BEGIN
     SELECT m.ids, m.scanned_to INTO found FROM "{schema}".matching(filter, max_rows, after) m;
     RETURN QUERY
         SELECT count(*) FILTER (WHERE c.outcome = 'cancelled'), count(*) FILTER (WHERE c.outcome = 'requested'), found.scanned_to
-        FROM "{schema}".cancel(coalesce(found.ids, '{}'), reason) c;
+        FROM "{schema}".cancel_ids(coalesce(found.ids, '{}'), reason) c;
 END
 $$;

@@ -14,6 +14,9 @@ AS $$
 DECLARE
     actors text[] := "{schema}".check_claim(worker, queues, slots, lease, oversample);
 BEGIN
+    IF (SELECT count(DISTINCT q.name) FROM unnest(queues) q(name)) < cardinality(queues) THEN
+        PERFORM "{schema}".refuse('a queue is named twice');
+    END IF;
     IF actors = '{}' THEN
         RETURN;
     END IF;

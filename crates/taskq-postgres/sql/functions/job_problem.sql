@@ -26,8 +26,8 @@ BEGIN
             SELECT CASE
                 -- what each field must be
                 WHEN e.field = 'payload' THEN CASE
-                    WHEN octet_length(e.value::text) > 1048576
-                        THEN format('payload has %s bytes, more than 1048576', octet_length(e.value::text)) END
+                    WHEN "{schema}".json_bytes(e.value, 1048576) > 1048576
+                        THEN format('payload has %s bytes, more than 1048576', "{schema}".json_bytes(e.value, 1048576)) END
                 WHEN e.field IN ('queue', 'actor', 'identity_key', 'fairness_key', 'unique_key', 'idempotency_key',
                         'trace_context') THEN CASE
                     WHEN jsonb_typeof(e.value) = 'null' THEN NULL
@@ -73,8 +73,8 @@ BEGIN
                     WHEN jsonb_typeof(e.value) = 'null' THEN NULL
                     WHEN jsonb_typeof(e.value) <> 'object'
                         THEN format('metadata is a JSON %s, not an object', jsonb_typeof(e.value))
-                    WHEN octet_length(e.value::text) > 65536
-                        THEN format('metadata has %s bytes, more than 65536', octet_length(e.value::text)) END
+                    WHEN "{schema}".json_bytes(e.value, 65536) > 65536
+                        THEN format('metadata has %s bytes, more than 65536', "{schema}".json_bytes(e.value, 65536)) END
                 WHEN e.field = 'retry_policy' THEN NULL
                 ELSE format('unknown field "%s"', left(e.field, 255)) END AS problem
         ) typed

@@ -15,7 +15,7 @@ BEGIN
             !~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN 'id is not a UUID'
         WHEN coalesce(jsonb_typeof(d.doc -> 'epoch') <> 'number', true) THEN 'epoch is not a number'
         WHEN (d.doc -> 'epoch')::numeric <> trunc((d.doc -> 'epoch')::numeric)
-            OR (d.doc -> 'epoch')::numeric NOT BETWEEN 0 AND 9223372036854775807 THEN 'epoch is out of range'
+            OR (d.doc -> 'epoch')::numeric NOT BETWEEN -9223372036854775808 AND 9223372036854775807 THEN 'epoch is out of range'
         WHEN coalesce(d.doc ->> 'outcome' NOT IN ('succeeded', 'failed', 'snoozed', 'cancelled', 'released', 'abandoned'), true)
             THEN 'outcome is not one of succeeded, failed, snoozed, cancelled, released, abandoned'
         WHEN d.doc ? 'result' AND d.doc ->> 'outcome' <> 'succeeded' THEN 'result belongs to succeeded'
@@ -29,8 +29,8 @@ BEGIN
             OR jsonb_typeof(d.doc #> '{error,message}') NOT IN ('string', 'null')
             OR jsonb_typeof(d.doc #> '{error,backtrace}') NOT IN ('string', 'null')
             THEN 'a field of error is not a string'
-        WHEN octet_length((d.doc -> 'result')::text) > 1048576
-            THEN format('result has %s bytes, more than 1048576', octet_length((d.doc -> 'result')::text))
+        WHEN d.doc ? 'result' AND "{schema}".json_bytes(d.doc -> 'result', 1048576) > 1048576
+            THEN format('result has %s bytes, more than 1048576', "{schema}".json_bytes(d.doc -> 'result', 1048576))
         WHEN d.doc ->> 'outcome' = 'snoozed' AND coalesce(jsonb_typeof(d.doc -> 'delay'), 'null') = 'null'
             THEN 'snoozed needs a delay'
         WHEN d.doc ? 'delay' THEN "{schema}".delay_problem(d.doc -> 'delay')

@@ -13,10 +13,10 @@ BEGIN
             !~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN 'id is not a UUID'
         WHEN coalesce(jsonb_typeof(d.doc -> 'epoch') <> 'number', true) THEN 'epoch is not a number'
         WHEN (d.doc -> 'epoch')::numeric <> trunc((d.doc -> 'epoch')::numeric)
-            OR (d.doc -> 'epoch')::numeric NOT BETWEEN 0 AND 9223372036854775807 THEN 'epoch is out of range'
+            OR (d.doc -> 'epoch')::numeric NOT BETWEEN -9223372036854775808 AND 9223372036854775807 THEN 'epoch is out of range'
         WHEN NOT d.doc ? 'progress' THEN 'progress is missing'
-        WHEN octet_length((d.doc -> 'progress')::text) > 65536
-            THEN format('progress has %s bytes, more than 65536', octet_length((d.doc -> 'progress')::text))
+        WHEN "{schema}".json_bytes(d.doc -> 'progress', 65536) > 65536
+            THEN format('progress has %s bytes, more than 65536', "{schema}".json_bytes(d.doc -> 'progress', 65536))
         END AS problem) p
     WHERE p.problem IS NOT NULL
     LIMIT 1;

@@ -13,6 +13,6 @@ BEGIN
     SELECT m.ids, m.scanned_to INTO found FROM "{schema}".matching(filter, max_rows, after) m;
     RETURN QUERY
         SELECT count(*) FILTER (WHERE r.outcome = 'retried'), found.scanned_to
-        FROM "{schema}".retry(coalesce(found.ids, '{}')) r;
+        FROM "{schema}".retry_ids(coalesce(found.ids, '{}')) r;
 END
 $$;

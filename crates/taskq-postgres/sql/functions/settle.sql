@@ -112,7 +112,7 @@ BEGIN
                 prune_at = now + CASE
                     WHEN d.becomes IN ('failed', 'abandoned') THEN interval '24 hours'
                     WHEN d.becomes IN ('succeeded', 'cancelled') THEN interval '1 hour' END,
-                result = CASE WHEN d.outcome = 'succeeded' THEN nullif(d.doc -> 'result', 'null') END,
+                result = CASE WHEN d.outcome = 'succeeded' THEN d.doc -> 'result' END,
                 error = CASE
                     WHEN d.outcome = 'succeeded' THEN NULL
                     WHEN d.outcome = 'failed' OR jsonb_typeof(d.doc -> 'error') = 'object'
@@ -161,7 +161,7 @@ BEGIN
                     THEN 'repeated'
                 WHEN EXISTS (
                     SELECT FROM "{schema}".job_attempts a
-                    WHERE a.job_id = d.id AND a.epoch = d.epoch AND a.worker = worker AND a.outcome = d.outcome
+                    WHERE a.job_id = d.id AND a.epoch = d.epoch AND a.worker = settle.worker AND a.outcome = d.outcome
                 ) THEN 'repeated'
                 ELSE 'stale'
             END AS reason

@@ -85,7 +85,7 @@ SELECT n.queue,
     coalesce(p.found, 0) AS pending,
     coalesce(r.found, 0) AS running,
     (SELECT coalesce(pg_catalog.sum(t.found), 0) > 10000 FROM running t) AS running_capped,
-    greatest("{schema}".clock() - p.head_at, interval '0') AS oldest_pending,
+    CASE WHEN p.head_at IS NOT NULL THEN greatest("{schema}".clock() - p.head_at, interval '0') END AS oldest_pending,
     coalesce(v.workers, 0) AS workers,
     q.paused_at IS NOT NULL AS paused
 FROM names n

@@ -15,6 +15,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
 /// Functions, by name.
 pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "cancel.sql",
+    "cancel_ids.sql",
     "cancel_matching.sql",
     "check_claim.sql",
     "check_ids.sql",
@@ -37,6 +38,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "heartbeat.sql",
     "held.sql",
     "job_problem.sql",
+    "json_bytes.sql",
     "lead.sql",
     "make_id.sql",
     "mark_lost.sql",
@@ -56,6 +58,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "resume.sql",
     "retry.sql",
     "retry_delay.sql",
+    "retry_ids.sql",
     "retry_matching.sql",
     "retry_policy_problem.sql",
     "settle.sql",

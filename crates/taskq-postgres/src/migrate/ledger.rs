@@ -128,6 +128,8 @@ fn fits(schema: String, entries: &[Entry], set: &MigrationSet) -> Result<(), Sto
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn entry(version: &str, phase: &str, name: &str, checksum: &str) -> Entry {
@@ -160,8 +162,8 @@ mod tests {
         let pre = entry("01.00.00", "pre", "01.00.00_01_pre_a.sql", "");
         let functions = entry("1.2.0", FUNCTIONS, "functions", &checksum);
         assert!(matches!(problem(&[]), Some(SchemaProblem::Missing { .. })));
-        assert!(matches!(problem(&[pre.clone()]), Some(SchemaProblem::TooOld { .. })));
-        assert!(matches!(problem(&[functions.clone()]), Some(SchemaProblem::TooOld { .. })));
+        assert!(matches!(problem(from_ref(&pre)), Some(SchemaProblem::TooOld { .. })));
+        assert!(matches!(problem(from_ref(&functions)), Some(SchemaProblem::TooOld { .. })));
         assert_eq!(problem(&[pre.clone(), functions.clone()]), None, "post may wait");
         let unknown = entry("01.01.00", "pre", "01.01.00_01_pre_c.sql", "");
         let newer = problem(&[pre.clone(), functions.clone(), unknown]);

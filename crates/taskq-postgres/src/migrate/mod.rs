@@ -30,7 +30,7 @@ use crate::dsn::Dsn;
 use crate::schema::SchemaName;
 
 /// How long a migration waits for another one, or for the tables it changes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Applies migrations to one schema. Every method opens a connection of its own.
 #[derive(Clone, Debug)]

@@ -1,5 +1,7 @@
 //! SQL text as far as migrations must understand it: comments, literals, statements.
 
+use std::fmt::Write as _;
+
 use sha2::{Digest, Sha256};
 
 /// A piece of a SQL text.
@@ -42,7 +44,11 @@ pub(super) fn checksum(sql: &str) -> String {
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
 }
 
 /// Splits a text into its statements, without comments.

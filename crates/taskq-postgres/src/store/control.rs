@@ -12,8 +12,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
-use super::worker::{bound, only};
-use crate::codec::{Columns, JsonbText};
+use super::worker::bound;
+use crate::codec::{Columns, JsonbText, only};
 
 impl Calls {
     pub(super) async fn cancel(

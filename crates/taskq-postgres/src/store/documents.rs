@@ -63,6 +63,11 @@ pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError
             let message = format!("element {index}: a tag or the trace context contains a control character");
             return Err(StoreError::Invalid { index: Some(index), message });
         }
+        // In a document, null means that nothing was said; here it was said.
+        if job.metadata.as_ref().is_some_and(|metadata| metadata.as_str().trim() == "null") {
+            let message = format!("element {index}: metadata is a JSON null, not an object");
+            return Err(StoreError::Invalid { index: Some(index), message });
+        }
     }
     write(jobs.iter().map(|(job, notify)| JobDocument {
         id: job.id,

@@ -107,11 +107,8 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Schema`] when it is missing, too old or too new.
     pub async fn check_schema(&self) -> Result<(), StoreError> {
-        self.run(|calls| async move {
-            let rows = calls.client.query(&calls.statements.ledger, &[]).await;
-            migrate::check(&calls.schema, rows)
-        })
-        .await
+        let calls = Arc::clone(&self.calls);
+        self.engine.run(async move { calls.check_schema().await }).await
     }
 
     /// Runs a call on the engine, to its end even if nobody waits for it.
@@ -120,7 +117,15 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        self.engine.run(call(Arc::clone(&self.calls))).await
+        let result = self.engine.run(call(Arc::clone(&self.calls))).await;
+        let Err(StoreError::Schema(found)) = result else {
+            return result;
+        };
+        // Something was not there; the ledger says more exactly what is wrong.
+        match self.check_schema().await {
+            Err(StoreError::Schema(problem)) => Err(StoreError::Schema(problem)),
+            _ => Err(StoreError::Schema(found)),
+        }
     }
 }
 
@@ -259,11 +264,11 @@ impl Store for PostgresStore {
     }
 
     async fn queues(&self) -> Result<Vec<QueueSummary>, StoreError> {
-        self.run(|calls| calls.queues()).await
+        self.run(Calls::queues).await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
-        self.run(|calls| calls.stats()).await
+        self.run(Calls::stats).await
     }
 
     fn wakes(&self) -> Wakes {
@@ -288,6 +293,11 @@ impl Drop for PostgresStore {
 }
 
 impl Calls {
+    async fn check_schema(&self) -> Result<(), StoreError> {
+        let rows = self.client.query(&self.statements.ledger, &[]).await;
+        migrate::check(&self.schema, rows)
+    }
+
     /// Lets all connections go.
     fn close(&self) {
         for session in [&self.client, &self.claim, &self.settle, &self.control, &self.sweep] {

@@ -12,10 +12,11 @@ use taskq_core::store::{
     WorkerState, WorkerSummary,
 };
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::Calls;
-use crate::codec::{Columns, Interval, Jsonb, Time};
+use crate::codec::{Columns, Interval, Jsonb, Time, only};
 
 /// The most jobs that one call lists.
 const PAGE_LIMIT: u32 = 1_000;
@@ -35,24 +36,42 @@ impl Calls {
             let message = format!("limit {} is not between 1 and {PAGE_LIMIT}", filter.limit);
             return Err(StoreError::invalid(message));
         }
-        let page = match filter.status {
-            Some(Status::Running) => &self.statements.page_running,
-            Some(Status::Failed | Status::Cancelled | Status::Crashed | Status::Abandoned) => {
-                &self.statements.page_unsuccessful
-            }
-            _ => &self.statements.page,
-        };
         let status = filter.status.map(Status::as_str);
         let queue = filter.queue.as_ref().map(QueueName::as_str);
         let actor = filter.actor.as_ref().map(ActorName::as_str);
         let before = filter.before.map(|id| id.0);
         let limit = i64::from(filter.limit);
-        let rows = self.client.query(page, &[&status, &queue, &actor, &before, &limit]).await?;
-        let ids: Vec<Uuid> = rows.iter().map(|row| Columns::of(row).read()).collect::<Result<_, _>>()?;
-        if ids.is_empty() { Ok(Vec::new()) } else { self.records(ids).await }
+        let params: [&(dyn ToSql + Sync); 5] = [&status, &queue, &actor, &before, &limit];
+        let statements = &self.statements;
+        let few = match filter.status {
+            Some(Status::Pending) => Some(&statements.page_pending),
+            Some(Status::Scheduled) => Some(&statements.page_scheduled),
+            Some(Status::Running) => Some(&statements.page_running),
+            _ => None,
+        };
+        if let Some(few) = few {
+            let rows = self.client.query(few, &params).await?;
+            let mut columns = Columns::of(only(&rows)?);
+            let ids = columns.read()?;
+            if columns.read()? {
+                return self.records(ids).await;
+            }
+        }
+        let page = match filter.status {
+            Some(Status::Failed | Status::Cancelled | Status::Crashed | Status::Abandoned) => {
+                &statements.page_unsuccessful
+            }
+            _ => &statements.page,
+        };
+        let rows = self.client.query(page, &params).await?;
+        let ids = rows.iter().map(|row| Columns::of(row).read()).collect::<Result<_, _>>()?;
+        self.records(ids).await
     }
 
     async fn records(&self, ids: Vec<Uuid>) -> Result<Vec<JobRecord>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
         let rows = self.client.query(&self.statements.records, &[&ids]).await?;
         rows.iter().map(record).collect()
     }

@@ -7,8 +7,8 @@ use taskq_core::store::{LeaderEpoch, Promoted, Reclaimed, StoreError, SweepsDue}
 use uuid::Uuid;
 
 use super::Calls;
-use super::worker::{bound, only};
-use crate::codec::{Columns, Interval};
+use super::worker::bound;
+use crate::codec::{Columns, Interval, only};
 
 impl Calls {
     pub(super) async fn promote(

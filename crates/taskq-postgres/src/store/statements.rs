@@ -53,6 +53,8 @@ statements! {
     paused_actors: include_str!("../../sql/queries/paused_actors.sql"), [];
     records: include_str!("../../sql/queries/records.sql"), [UUID_ARRAY];
     page: include_str!("../../sql/queries/page.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    page_pending: include_str!("../../sql/queries/page_pending.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    page_scheduled: include_str!("../../sql/queries/page_scheduled.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_running: include_str!("../../sql/queries/page_running.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_unsuccessful: include_str!("../../sql/queries/page_unsuccessful.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     attempts: include_str!("../../sql/queries/attempts.sql"), [UUID];

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use taskq_core::model::{Epoch, JobId, WorkerId};
 use taskq_core::store::{Beat, BeatReply, Held, LeaderEpoch, Registration, StoreError};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
 use super::documents::of_progress;
-use crate::codec::{Columns, Interval, JsonbText, Time};
+use crate::codec::{Columns, Interval, JsonbText, Time, only};
 
 impl Calls {
     pub(super) async fn register_worker(self: Arc<Self>, session: Registration) -> Result<(), StoreError> {
@@ -79,11 +78,4 @@ impl Calls {
 /// A bound as SQL takes it; one that does not fit is refused there.
 pub(super) fn bound(limit: u32) -> i32 {
     i32::try_from(limit).unwrap_or(i32::MAX)
-}
-
-pub(super) fn only(rows: &[Row]) -> Result<&Row, StoreError> {
-    match rows {
-        [row] => Ok(row),
-        _ => Err(StoreError::Answer { message: format!("{} rows instead of one", rows.len()) }),
-    }
 }

@@ -25,7 +25,7 @@ async fn position(scene: &Scene) -> String {
     scene.value("SELECT pg_current_wal_flush_lsn()::text").await
 }
 
-fn counts<'a>(entries: &'a BTreeMap<String, i64>) -> Vec<(&'a str, i64)> {
+fn counts(entries: &BTreeMap<String, i64>) -> Vec<(&str, i64)> {
     entries.iter().map(|(index, count)| (index.as_str(), *count)).collect()
 }
 

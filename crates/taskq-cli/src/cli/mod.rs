@@ -1,0 +1,78 @@
+//! The command line as clap types: what can be said, nothing that is done.
+
+mod database;
+mod demo;
+mod enqueue;
+mod job;
+mod migrate;
+mod output;
+mod worker;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use database::DatabaseArgs;
+pub(crate) use demo::{DemoArgs, DevArgs};
+pub(crate) use enqueue::EnqueueArgs;
+pub(crate) use job::{JobCommand, ListArgs, ShowArgs, WaitArgs};
+pub(crate) use migrate::{MigrateCommand, PhaseArg};
+pub(crate) use output::OutputArgs;
+pub(crate) use worker::WorkerArgs;
+
+/// Background jobs in the PostgreSQL you already run.
+#[derive(Parser, Debug)]
+#[command(
+    name = "taskq",
+    version,
+    propagate_version = true,
+    after_help = "Exit codes: 0 done, 1 the operation failed, 2 wrong use or bad input, 3 not found, \
+                  4 no connection, 5 schema missing, too old or too new."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) database: DatabaseArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Show taskq at work: a private server, a worker, and one job for each file of a directory.
+    Demo(DemoArgs),
+    /// Start a private server for development, print its DSN and keep it until Ctrl-C.
+    Dev(DevArgs),
+    /// Bring the database's schema up to date, or say how it stands.
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
+    /// Run jobs with programs as actors.
+    Worker(WorkerArgs),
+    /// Enqueue one job and print its id.
+    Enqueue(EnqueueArgs),
+    /// Look at jobs.
+    #[command(subcommand)]
+    Job(JobCommand),
+    /// Look at queues.
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// Count jobs by status; list live workers and the actors that nobody serves.
+    Stats(OutputArgs),
+}
+
+/// Looking at queues.
+#[derive(Subcommand, Debug)]
+pub(crate) enum QueueCommand {
+    /// List the queues that have jobs, settings or workers.
+    List(OutputArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

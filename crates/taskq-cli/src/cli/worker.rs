@@ -1,0 +1,40 @@
+//! `taskq worker`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// What `taskq worker` is told. The texts are checked together with those of the file, so that all problems
+/// are reported at once.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "\
+A program gets the payload on standard input and TASKQ_JOB_ID, TASKQ_ATTEMPT, TASKQ_QUEUE, TASKQ_ACTOR and \
+(when the job has a deadline) TASKQ_DEADLINE in its environment, which is the worker's otherwise. What it writes to standard output is the \
+result: JSON, or else text, or null when it writes nothing; at most 1 MiB.
+
+Exit codes of a program: 0 succeeded, 65 failed without a retry, 75 run it again later (after 60 s unless \
+the file says otherwise; burns no attempt), anything else is tried again, with the end of its standard error \
+as the job's error.
+
+A program runs in its own process group without a shell. The group is killed when the program ends, at its \
+timeout, when the worker stops and when the worker is killed.
+
+SIGTERM and SIGINT stop the worker after its jobs have ended, or after the grace of 30 s; a second one \
+releases them now.")]
+pub(crate) struct WorkerArgs {
+    /// The settings file; a flag replaces the file's value of the same setting.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A queue to serve; may be given several times.
+    #[arg(long = "queue", value_name = "Q")]
+    pub(crate) queues: Vec<String>,
+    /// How many jobs of each queue run at once [default: 32].
+    #[arg(long, value_name = "N")]
+    pub(crate) slots: Option<String>,
+    /// A program that serves an actor; may be given several times.
+    #[arg(long = "actor", value_name = "NAME='COMMAND'")]
+    pub(crate) actors: Vec<String>,
+    /// What to log: error, warn, info, debug, trace, or a filter such as `taskq=debug` [default: info].
+    #[arg(long, value_name = "FILTER", env = "TASKQ_LOG", hide_env_values = true)]
+    pub(crate) log_level: Option<String>,
+}

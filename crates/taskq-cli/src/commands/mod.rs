@@ -1,0 +1,72 @@
+//! The verbs, one a file.
+
+mod connect;
+mod demo;
+mod dev;
+mod enqueue;
+mod job;
+mod migrate;
+mod queue;
+mod server;
+mod signals;
+mod stats;
+mod worker;
+
+use std::env;
+use std::future::Future;
+
+use clap::ArgMatches;
+
+use crate::cli::{Cli, Command, JobCommand, QueueCommand};
+use crate::config::{self, GivenDatabase};
+use crate::exit::{Exit, Failure};
+use crate::logging;
+
+/// The filter of the logs of verbs that do one thing and end: what goes wrong is their error line.
+const QUIET: &str = "error";
+
+/// Runs the verb that the command line names.
+pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> {
+    let given = config::given_database(&cli.database, matches);
+    match cli.command {
+        Command::Worker(args) => {
+            let log = config::given_log(&args, matches);
+            let settings = config::worker(&args, given, log, env::var_os("PATH").as_deref())?;
+            logging::start(&settings.log);
+            block_on(worker::run(settings))
+        }
+        Command::Demo(args) => quietly(demo::run(args, given)),
+        Command::Dev(args) => quietly(dev::run(args, given)),
+        Command::Migrate(verb) => with_database(given, |database| migrate::run(verb, database)),
+        Command::Enqueue(args) => with_database(given, |database| enqueue::run(args, database)),
+        Command::Job(JobCommand::List(args)) => with_database(given, |database| job::list(args, database)),
+        Command::Job(JobCommand::Show(args)) => with_database(given, |database| job::show(args, database)),
+        Command::Job(JobCommand::Wait(args)) => with_database(given, |database| job::wait(args, database)),
+        Command::Queue(QueueCommand::List(args)) => {
+            with_database(given, |database| queue::list(args, database))
+        }
+        Command::Stats(args) => with_database(given, |database| stats::run(args, database)),
+    }
+}
+
+/// Runs a verb that needs a database.
+fn with_database<F: Future<Output = Result<Exit, Failure>>>(
+    given: GivenDatabase,
+    verb: impl FnOnce(config::DatabaseSettings) -> F,
+) -> Result<Exit, Failure> {
+    let database = config::database(given)?;
+    quietly(verb(database))
+}
+
+fn quietly(verb: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    logging::start(QUIET);
+    block_on(verb)
+}
+
+fn block_on(verb: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?
+        .block_on(verb)
+}

@@ -1,0 +1,179 @@
+//! Jobs, for people and programs.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use taskq::{AttemptRecord, Epoch, ErrorRecord, JobRecord, Json, Status, WorkerId};
+
+use super::table::{facts, table};
+use super::text::{brief, maybe_time, plain, time};
+use crate::parse::format_duration;
+
+/// The columns of a list of jobs.
+pub(crate) const JOB_HEADER: [&str; 7] = ["id", "status", "queue", "actor", "attempt", "due", "error"];
+
+const ERROR_WIDTH: usize = 60;
+
+/// One line of a list of jobs.
+pub(crate) fn job_row(job: &JobRecord) -> [String; 7] {
+    [
+        job.id.to_string(),
+        job.status.to_string(),
+        job.queue.to_string(),
+        job.actor.to_string(),
+        format!("{}/{}", job.attempt, job.max_attempts),
+        if job.status == Status::Scheduled { time(job.scheduled_at) } else { String::new() },
+        job.error.as_ref().map(|error| brief(&error.message, ERROR_WIDTH)).unwrap_or_default(),
+    ]
+}
+
+/// Everything about one job.
+#[derive(Serialize, Debug)]
+pub(crate) struct JobFacts {
+    #[serde(flatten)]
+    job: JobRecord,
+    attempts: Vec<AttemptFacts>,
+    /// Whether a live worker serves its queue and actor; only asked while it is pending.
+    served: Option<bool>,
+}
+
+/// One attempt, whether it ended the job or not.
+#[derive(Serialize, Debug)]
+struct AttemptFacts {
+    epoch: Epoch,
+    attempt: i32,
+    outcome: &'static str,
+    worker: Option<WorkerId>,
+    started_at: Timestamp,
+    finished_at: Option<Timestamp>,
+    error: Option<ErrorRecord>,
+}
+
+impl JobFacts {
+    /// Puts a job together with the attempts that did not end it.
+    pub(crate) fn new(job: JobRecord, earlier: Vec<AttemptRecord>, served: Option<bool>) -> Self {
+        let mut attempts: Vec<_> = earlier
+            .into_iter()
+            .map(|attempt| AttemptFacts {
+                epoch: attempt.epoch,
+                attempt: attempt.attempt,
+                outcome: attempt.outcome.as_str(),
+                worker: Some(attempt.worker),
+                started_at: attempt.started_at,
+                finished_at: Some(attempt.finished_at),
+                error: attempt.error,
+            })
+            .collect();
+        // The attempt that runs, or that ended the job, is on the job itself. A job that ended without one, as at
+        // its deadline, has no attempt of its last epoch that is not listed already.
+        let last_listed = attempts.last().map_or(Epoch(0), |attempt| attempt.epoch);
+        if (job.status == Status::Running || job.status.is_terminal())
+            && job.epoch > last_listed
+            && let Some(started_at) = job.started_at
+        {
+            attempts.push(AttemptFacts {
+                epoch: job.epoch,
+                attempt: job.attempt,
+                outcome: job.status.as_str(),
+                worker: job.worker,
+                started_at,
+                finished_at: job.finished_at,
+                error: job.error.clone().filter(|_| job.status.is_terminal()),
+            });
+        }
+        Self { job, attempts, served }
+    }
+
+    /// Writes everything for people.
+    pub(crate) fn to_text(&self) -> String {
+        // Writing to a string cannot fail.
+        let mut text = facts(self.facts());
+        if self.served == Some(false) {
+            let _ = write!(
+                text,
+                "\n\nNo live worker serves the actor `{}` of the queue `{}`: the job waits until one does.",
+                plain(self.job.actor.as_str()),
+                plain(self.job.queue.as_str())
+            );
+        }
+        if !self.attempts.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(&self.attempts_table());
+        }
+        for (name, error) in self.errors() {
+            let _ = write!(text, "\n\n{name} ({}):\n{}", plain(&error.class), plain(&error.message));
+            if let Some(backtrace) = &error.backtrace {
+                let _ = write!(text, "\n{}", plain(backtrace));
+            }
+        }
+        for (name, document) in [("Payload", Some(&self.job.payload)), ("Result", self.job.result.as_ref())] {
+            if let Some(document) = document {
+                let _ = write!(text, "\n\n{name}:\n{}", pretty(document));
+            }
+        }
+        text
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let job = &self.job;
+        let mut facts = vec![
+            ("id", job.id.to_string()),
+            ("status", job.status.to_string()),
+            ("queue", job.queue.to_string()),
+            ("actor", job.actor.to_string()),
+            ("priority", job.priority.to_string()),
+            ("attempts", format!("{} of {}", job.attempt, job.max_attempts)),
+            ("claims", job.epoch.to_string()),
+            ("created", time(job.created_at)),
+            ("scheduled", time(job.scheduled_at)),
+            ("started", maybe_time(job.started_at)),
+            ("finished", maybe_time(job.finished_at)),
+        ];
+        let mut add = |name, value: Option<String>| {
+            if let Some(value) = value {
+                facts.push((name, value));
+            }
+        };
+        add("deadline", job.schedule_to_close.map(time));
+        add("start to close", job.start_to_close.map(format_duration));
+        add("retry policy", job.retry_policy.as_ref().and_then(|policy| serde_json::to_string(policy).ok()));
+        add("worker", job.worker.map(|worker| worker.to_string()));
+        add("tags", (!job.tags.is_empty()).then(|| job.tags.join(", ")));
+        add("metadata", job.metadata.as_ref().map(ToString::to_string));
+        add("progress", job.progress.as_ref().map(ToString::to_string));
+        add("trace context", job.trace_context.clone());
+        add("payload version", (job.payload_version != 1).then(|| job.payload_version.to_string()));
+        facts
+    }
+
+    fn attempts_table(&self) -> String {
+        let rows = self.attempts.iter().map(|attempt| {
+            let took = attempt
+                .finished_at
+                .and_then(|finished| finished.duration_since(attempt.started_at).try_into().ok())
+                .map_or_else(|| "-".to_owned(), format_duration);
+            [
+                attempt.attempt.to_string(),
+                attempt.epoch.to_string(),
+                attempt.outcome.to_owned(),
+                time(attempt.started_at),
+                took,
+                attempt.error.as_ref().map(|error| brief(&error.message, ERROR_WIDTH)).unwrap_or_default(),
+            ]
+        });
+        table(["attempt", "epoch", "outcome", "started", "took", "error"], rows)
+    }
+
+    fn errors(&self) -> impl Iterator<Item = (&'static str, &ErrorRecord)> {
+        let name = if self.job.status.is_terminal() { "Error" } else { "Last error" };
+        self.job.error.iter().map(move |error| (name, error))
+    }
+}
+
+/// Indents a document; one that cannot be parsed is shown as it is.
+fn pretty(document: &Json) -> String {
+    let indented = document.parse::<serde_json::Value>().ok();
+    let text = indented.and_then(|value| serde_json::to_string_pretty(&value).ok());
+    plain(&text.unwrap_or_else(|| document.to_string()))
+}

@@ -1,0 +1,71 @@
+//! Tables that fit the terminal.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width};
+
+use super::text::plain;
+
+/// The space between columns.
+const GAP: u16 = 2;
+/// Columns up to this wide are never broken, wider ones not below it.
+const UNBROKEN: u16 = 12;
+
+/// Lays out a table with a header. The first column, which names a row, is never broken; a column in which nobody
+/// has anything to say is left out.
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let rows: Vec<_> = rows.into_iter().collect();
+    let said: Vec<_> =
+        (0..N).filter(|column| *column == 0 || rows.iter().any(|row| !row[*column].is_empty())).collect();
+    let mut table = bare();
+    table.set_header(said.iter().map(|column| header[*column].to_uppercase()));
+    for row in &rows {
+        table.add_row(said.iter().map(|column| plain(&row[*column])));
+    }
+    finish(table)
+}
+
+/// Lays out names and their values, one a line.
+pub(crate) fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut table = bare();
+    for (name, value) in facts {
+        table.add_row([name.to_owned(), plain(&value)]);
+    }
+    finish(table)
+}
+
+fn bare() -> Table {
+    let mut table = Table::new();
+    // Off a terminal there is no width to fit, and no line is broken.
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table
+}
+
+fn finish(mut table: Table) -> String {
+    let widths = table.column_max_content_widths();
+    for ((at, width), column) in widths.into_iter().enumerate().zip(table.column_iter_mut()) {
+        column.set_padding((0, GAP));
+        column.set_constraint(if at == 0 || width <= UNBROKEN {
+            ColumnConstraint::ContentWidth
+        } else {
+            ColumnConstraint::LowerBoundary(Width::Fixed(UNBROKEN + GAP))
+        });
+    }
+    table.trim_fmt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_plain_columns() {
+        let rows = [["a".to_owned(), "1".to_owned()], ["long name".to_owned(), "x\u{1b}[2Jy".to_owned()]];
+        assert_eq!(table(["queue", "jobs"], rows), "QUEUE      JOBS\na          1\nlong name  x\u{fffd}[2Jy");
+        let silent = [["a".to_owned(), String::new(), "1".to_owned()]];
+        assert_eq!(table(["id", "error", "jobs"], silent), "ID  JOBS\na   1");
+        assert_eq!(facts([("id", "7".to_owned()), ("status", "ok".to_owned())]), "id      7\nstatus  ok");
+    }
+}

@@ -1,0 +1,13 @@
+//! The real binary against a real database: exit codes, outputs, processes.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+
+mod connection;
+mod death;
+mod demo;
+mod harness;
+mod input;
+mod jobs;
+mod migrate;
+mod programs;
+mod worker;

@@ -1,0 +1,57 @@
+//! `taskq migrate`.
+
+use taskq_testkit::shared_server;
+
+use crate::harness::{Database, run, taskq};
+
+#[tokio::test]
+async fn a_schema_is_planned_made_and_verified() {
+    let database = shared_server().await.empty_database().await.unwrap();
+    let migrate = |arguments: &[&str]| {
+        run(taskq().arg("migrate").args(arguments).args(["--schema", "jobs", "--dsn", database.dsn()]))
+    };
+    let status = migrate(&["status", "--json"]).json();
+    assert_eq!((&status["exists"], &status["schema"]), (&false.into(), &"jobs".into()));
+    migrate(&["verify"]).refused(5, &["\"jobs\"", "missing"]);
+
+    let plan = migrate(&["plan", "--json"]).json();
+    let steps: Vec<_> = plan["steps"].as_array().unwrap().iter().map(|step| step.as_str().unwrap()).collect();
+    assert_eq!((steps.first(), steps.last()), (Some(&"schema"), Some(&"functions")));
+    let sql = migrate(&["up", "--sql"]);
+    assert!(sql.done().contains("CREATE TABLE \"jobs\".jobs"));
+    assert_eq!(sql.stdout, migrate(&["plan", "--sql"]).stdout);
+    assert!(!database_has_schema(&database, "jobs").await, "printing SQL runs none");
+
+    assert!(migrate(&["up"]).done().contains("applied functions"));
+    let again = migrate(&["up"]);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""));
+    assert!(again.stderr.contains("nothing to do"));
+    assert_eq!(migrate(&["up", "--json"]).json()["steps"], serde_json::json!([]));
+    assert!(migrate(&["status"]).done().contains("pending: 0"));
+    migrate(&["verify"]).done();
+    run(taskq().args(["enqueue", "a", "--schema", "jobs", "--dsn", database.dsn()])).done();
+}
+
+#[tokio::test]
+async fn one_phase_can_be_applied_alone() {
+    let database = shared_server().await.empty_database().await.unwrap();
+    let migrate =
+        |arguments: &[&str]| run(taskq().arg("migrate").args(arguments).args(["--dsn", database.dsn()]));
+    migrate(&["up", "--phase", "pre"]).done();
+    assert!(migrate(&["plan", "--phase", "pre", "--json"]).json()["steps"].as_array().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_was_changed_by_hand_is_found() {
+    let db = Database::new().await;
+    db.client.batch_execute("DROP FUNCTION taskq.clock_now() CASCADE").await.unwrap();
+    let found = db.run(["migrate", "verify", "--json"]);
+    found.refused(1, &["findings"]);
+    assert_eq!(found.json()["findings"][0]["finding"], "function_missing");
+    assert!(db.run(["migrate", "verify"]).stdout.contains("clock_now"));
+}
+
+async fn database_has_schema(database: &taskq_testkit::TestDatabase, schema: &str) -> bool {
+    let client = database.connect().await.unwrap();
+    client.query_opt("SELECT FROM pg_namespace WHERE nspname = $1", &[&schema]).await.unwrap().is_some()
+}
