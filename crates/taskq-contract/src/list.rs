@@ -65,6 +65,7 @@ macro_rules! each_behaviour {
                 a_success_clears_the_error_of_earlier_attempts
                 a_final_failure_ends_the_job
                 a_cancelled_job_ends_with_the_reason_if_there_is_one
+                an_abandoned_job_is_never_tried_again
                 what_has_no_error_of_its_own_leaves_the_last_one
                 a_snoozed_job_waits_without_burning_an_attempt
                 a_snooze_of_zero_makes_the_job_ready
@@ -141,8 +142,34 @@ macro_rules! each_behaviour {
                 promoting_goes_from_the_oldest_and_stops_at_its_limit
                 promoting_tells_when_the_next_job_is_due
                 jobs_that_wait_again_are_promoted_too
-                promoting_nothing_is_refused
+                promoting_out_of_bounds_is_refused
                 a_job_past_its_deadline_is_promoted_and_then_ends
+            }
+            rescue {
+                only_the_leader_rescues
+                a_sweep_out_of_bounds_is_refused
+                a_worker_whose_lease_runs_is_not_lost
+                a_lost_worker_can_do_nothing_more
+                workers_are_declared_lost_by_id_up_to_the_limit
+                nothing_is_taken_from_a_worker_that_was_not_declared_lost
+                a_job_whose_first_attempt_was_lost_waits_a_second_at_most
+                a_shorter_delay_of_the_policy_counts_at_once
+                later_losses_wait_as_the_policy_says
+                a_job_that_kills_its_workers_ends_crashed
+                the_last_attempt_ends_the_job_when_it_is_lost
+                losses_and_failures_share_one_budget
+                forgiving_burns_no_attempt
+                a_settlement_after_reclaim_is_stale
+                what_a_worker_settled_before_it_was_lost_may_be_repeated
+                jobs_are_taken_by_worker_and_start_up_to_the_limit
+                a_job_that_is_to_be_skipped_is_passed_over
+                reclaiming_leaves_everything_else_alone
+                a_lost_worker_can_still_be_released
+                a_reclaimed_job_still_has_its_deadline
+                a_lost_worker_is_forgotten_an_hour_after_its_lease
+                only_workers_declared_lost_are_forgotten_up_to_the_limit
+                the_probe_says_what_there_is_to_do
+                a_leader_before_takes_nothing
             }
             queries {
                 an_unknown_job_is_none
@@ -155,6 +182,8 @@ macro_rules! each_behaviour {
                 queues_are_summarised
                 a_queue_whose_jobs_have_ended_is_not_listed
                 workers_are_listed_oldest_first
+                every_worker_is_listed_with_its_state
+                the_leader_is_named_while_its_lease_runs
                 a_queue_counts_live_workers_only
                 stats_count_every_status
                 stats_name_ready_jobs_that_nobody_serves

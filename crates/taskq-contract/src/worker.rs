@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taskq_core::model::{
-    ClaimedJob, ErrorRecord, JobId, Outcome, SettleReason, Settled, Settlement, Status, WorkerId,
+    ClaimedJob, Epoch, ErrorRecord, JobId, Outcome, SettleReason, Settled, Settlement, Status, WorkerId,
 };
 use taskq_core::store::{
     Beat, BeatReply, ClaimRequest, Claimed, Held, LeaderEpoch, Progress, QueueSlots, Registration,
@@ -116,6 +116,18 @@ impl<'s> Worker<'s> {
         self.try_beat().await.expect("the session is alive");
     }
 
+    /// Beats and returns the attempts that somebody asked to cancel, by job.
+    pub(crate) async fn requests(&self) -> Vec<(JobId, Epoch)> {
+        let mut requests = self.try_beat().await.expect("the session is alive").cancel;
+        requests.sort_unstable();
+        requests
+    }
+
+    /// The error of a job that was taken from the session after its loss.
+    pub(crate) fn loss(&self) -> ErrorRecord {
+        ErrorRecord::new("lost", &format!("worker {} was lost", self.id))
+    }
+
     /// Beats with a note of progress.
     pub(crate) async fn note(&self, job: &ClaimedJob, progress: &str) -> Result<BeatReply, StoreError> {
         let note = Progress { id: job.id, epoch: job.epoch, progress: json(progress) };
@@ -182,6 +194,10 @@ pub(crate) fn snoozed(delay: Duration) -> Outcome {
 
 pub(crate) fn cancelled() -> Outcome {
     Outcome::Cancelled { error: None }
+}
+
+pub(crate) fn abandoned() -> Outcome {
+    Outcome::Abandoned { error: error("it did not return") }
 }
 
 pub(crate) fn error(message: &str) -> ErrorRecord {
