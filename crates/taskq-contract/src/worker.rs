@@ -135,9 +135,13 @@ impl<'s> Worker<'s> {
     }
 
     /// Beats and asks to lead.
+    pub(crate) async fn try_lead(&self) -> Result<BeatReply, StoreError> {
+        self.scene.store.heartbeat(Beat { leadership: Some(LEADER_LEASE), ..self.plain_beat() }).await
+    }
+
+    /// Beats and asks to lead.
     pub(crate) async fn lead(&self) -> Option<LeaderEpoch> {
-        let beat = Beat { leadership: Some(LEADER_LEASE), ..self.plain_beat() };
-        self.scene.store.heartbeat(beat).await.expect("the session is alive").leadership
+        self.try_lead().await.expect("the session is alive").leadership
     }
 
     pub(crate) async fn held(&self) -> Vec<Held> {
