@@ -1,1 +1,130 @@
-//! .
+//! Background jobs in the PostgreSQL you already run.
+//!
+//! A *job* is a row in one schema of your database, written in a call (or a transaction) of yours. A *worker* is
+//! a process that claims jobs and runs the *handler* of their *actor*. There is no broker.
+//!
+//! # A job
+//!
+//! A job type is data: what the handler needs to know. The program that enqueues needs nothing else.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use taskq::prelude::*;
+//!
+//! #[derive(Serialize, Deserialize, Job)]
+//! #[job(actor = "mail.welcome", queue = "mail", output = Receipt, max_attempts = 10)]
+//! struct SendWelcome {
+//!     user_id: i64,
+//! }
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Receipt {
+//!     message: String,
+//! }
+//!
+//! struct Mailer {
+//!     from: String,
+//! }
+//!
+//! impl Handler<SendWelcome> for Mailer {
+//!     async fn run(&self, job: SendWelcome, ctx: Context) -> JobResult<Receipt> {
+//!         // `?` on any error: the job is tried again by its retry policy.
+//!         let attempt: u32 = ctx.attempt().try_into()?;
+//!         Ok(Receipt { message: format!("{} to {}, attempt {attempt}", self.from, job.user_id) })
+//!     }
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // `TaskQ::connect(url)` in a program, after `taskq migrate up`.
+//! let taskq = TaskQ::in_memory();
+//! let handle = taskq.enqueue(&SendWelcome { user_id: 42 }).await?;
+//!
+//! let mailer = Mailer { from: "post@example.org".to_owned() };
+//! let worker = Worker::builder(&taskq).queue("mail", 100).handle::<SendWelcome>(mailer).build()?;
+//! let worker = worker.start(); // a program that only works: `worker.run_until_signal().await?`
+//!
+//! let receipt: Receipt = handle.wait().await?;
+//! assert_eq!(receipt.message, "post@example.org to 42, attempt 1");
+//! worker.stop();
+//! assert_eq!(worker.join().await?.succeeded, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Enqueueing
+//!
+//! [`enqueue`](Client::enqueue) returns a builder: await it as it is, or say first when the job shall run
+//! ([`run_in`](Enqueue::run_in), [`run_at`](Enqueue::run_at)), how urgent it is, how long an attempt may take and
+//! so on. Once the await is done, the job is committed. [`enqueue_many`](Client::enqueue_many) writes all of its
+//! jobs or none. What is out of bounds is refused with a typed error before anything is written.
+//!
+//! # Handlers
+//!
+//! A [`Handler`] is a struct, an async function or a closure. What it returns says what becomes of the job:
+//!
+//! | returned | the job |
+//! |---|---|
+//! | `Ok(output)` | succeeded; whoever [waits](JobHandle::wait) gets the output |
+//! | `Err` of any error | is tried again by its [`RetryPolicy`], until its attempts are spent |
+//! | [`JobError::fail`] | failed, whatever attempts are left |
+//! | [`JobError::snooze`], [`JobError::retry_after`] | runs again after a delay, without burning an attempt |
+//! | [`JobError::cancel`] | cancelled |
+//!
+//! A panic and a timeout count as errors. **A job runs at least once**: when a worker dies between a deed and its
+//! record, the job runs again, so a handler must bear being repeated. The outcome of an attempt that lost its
+//! claim on the job is never accepted.
+//!
+//! # Workers
+//!
+//! A [`Worker`] serves queues, each with slots of its own, and has one handler per actor. Its future may be
+//! dropped at any await when it must stop; work that must end first, such as reaping a child process, belongs on
+//! [`Context::cleanup`]. Handlers run on the caller's runtime. What keeps the worker alive runs apart from it, so
+//! that a handler that blocks its thread does not cost the lease.
+//!
+//! # Tests
+//!
+//! [`TaskQ::in_memory`] needs no database. [`testing`] runs a handler without any store, or a worker until its
+//! queues are empty.
+
+mod connect;
+
+/// What most programs need.
+pub mod prelude {
+    pub use crate::{Client, Context, Handler, Job, JobError, JobHandle, JobResult, TaskQ, Worker};
+}
+
+/// Stores, for programs that do without [`TaskQ`] or read what operators read.
+pub mod store {
+    pub use taskq_core::store::memory::{Clock, MemoryStore, TestClock};
+    pub use taskq_core::store::{
+        ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, SchemaProblem, Stats, Store,
+        StoreError, WorkerSummary,
+    };
+    pub use taskq_postgres::PostgresStore;
+}
+
+/// Migrations: bringing the schema to what this version needs.
+pub mod migrate {
+    pub use taskq_postgres::{
+        Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus,
+        Migrator, Mode, Phase, SchemaStatus, Step,
+    };
+}
+
+pub use connect::{ConnectError, TaskQ};
+pub use jiff::Timestamp;
+pub use taskq_core::client::{Client, Enqueue, EnqueueError, Job, JobHandle, WaitError};
+pub use taskq_core::model::{
+    ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,
+    ErrorRecord, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, NewJob, OutcomeKind,
+    PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
+};
+pub use taskq_core::testing;
+pub use taskq_core::worker::{
+    BuildError, Context, DEFAULT_GRACE, DEFAULT_LEASE, DEFAULT_SLOTS, Handler, JobError, JobErrorKind,
+    JobResult, RawHandler, RunError, SLOTS_LIMIT, ShutdownReport, Stopper, Worker, WorkerBuilder,
+    WorkerHandle, install_panic_hook,
+};
+pub use taskq_macros::Job;
+pub use taskq_postgres::{ConnectOptions, InvalidSchemaName, SchemaName};

@@ -1,0 +1,108 @@
+//! Why an enqueue or a wait fails.
+
+use std::sync::Arc;
+
+use crate::model::{ErrorRecord, InvalidName, JsonError};
+use crate::store::StoreError;
+
+/// Why nothing was enqueued.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnqueueError {
+    /// The payload does not serialise, holds what JSON or PostgreSQL cannot store, or is larger than 1 MiB.
+    #[error("the payload cannot be enqueued")]
+    Payload(#[source] JsonError),
+    /// The metadata does not serialise, holds what JSON or PostgreSQL cannot store, or is larger than 64 KiB.
+    #[error("the metadata cannot be enqueued")]
+    Metadata(#[source] JsonError),
+    /// The queue's or the actor's name is not a name.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// One job of several is refused, and with it the whole call.
+    #[error("job {index} of the call is refused")]
+    Element {
+        /// Which one, from 0.
+        index: usize,
+        /// Why.
+        #[source]
+        error: Box<EnqueueError>,
+    },
+    /// The store refused the job ([`StoreError::Invalid`] says what is out of bounds), or could not be
+    /// reached twice in a row: then the job may have been written all the same.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl EnqueueError {
+    /// Says whether the caller's input is at fault, so that the same call fails again.
+    pub fn is_invalid_input(&self) -> bool {
+        match self {
+            Self::Payload(_) | Self::Metadata(_) | Self::Name(_) => true,
+            Self::Element { error, .. } => error.is_invalid_input(),
+            Self::Store(error) => {
+                matches!(error, StoreError::Invalid { .. } | StoreError::Unsupported { .. })
+            }
+        }
+    }
+
+    /// Names the element that a refusal of the store is about.
+    pub(super) fn of_many(error: StoreError) -> Self {
+        match error {
+            StoreError::Invalid { index: Some(index), message } => {
+                let error = Self::Store(StoreError::Invalid { index: None, message });
+                Self::Element { index, error: Box::new(error) }
+            }
+            StoreError::Unsupported { index: Some(index), message } => {
+                let error = Self::Store(StoreError::Unsupported { index: None, message });
+                Self::Element { index, error: Box::new(error) }
+            }
+            other => Self::Store(other),
+        }
+    }
+}
+
+/// Why waiting for a job gave no output.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// There is no such job: it never existed, its transaction was not committed, or it was pruned.
+    #[error("there is no such job: it never existed or was pruned")]
+    NotFound,
+    /// The job failed for good.
+    #[error("the job failed{}", said(error.as_ref()))]
+    Failed {
+        /// Its last error.
+        error: Option<ErrorRecord>,
+    },
+    /// The job was cancelled.
+    #[error("the job was cancelled{}", said(error.as_ref()))]
+    Cancelled {
+        /// Why, if that was recorded.
+        error: Option<ErrorRecord>,
+    },
+    /// The workers that ran the job died, and its attempts are spent.
+    #[error("the job crashed{}", said(error.as_ref()))]
+    Crashed {
+        /// Its last error.
+        error: Option<ErrorRecord>,
+    },
+    /// The job was cancelled by force and its handler never returned.
+    #[error("the job was abandoned{}", said(error.as_ref()))]
+    Abandoned {
+        /// Its last error.
+        error: Option<ErrorRecord>,
+    },
+    /// The job succeeded, but its result is not of the job's output type.
+    #[error("the result of the job does not fit its output type")]
+    Output(#[source] serde_json::Error),
+    /// The job had not ended in time. It goes on.
+    #[error("the job has not ended in time")]
+    Timeout,
+    /// The store refused to answer. An unreachable store is no error but asked again.
+    #[error("the store cannot say how the job stands")]
+    Store(#[source] Arc<StoreError>),
+}
+
+fn said(error: Option<&ErrorRecord>) -> String {
+    error.map(|error| format!(": {}", error.message)).unwrap_or_default()
+}

@@ -1,0 +1,94 @@
+//! A job that was enqueued.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use super::{Client, Job, WaitError};
+use crate::model::{JobId, Status};
+use crate::store::Ending;
+
+/// A job that was enqueued. Cheap to clone; dropping it leaves the job alone.
+pub struct JobHandle<J> {
+    id: JobId,
+    client: Client,
+    marker: PhantomData<fn() -> J>,
+}
+
+impl<J: Job> JobHandle<J> {
+    pub(super) fn new(id: JobId, client: Client) -> Self {
+        Self { id, client, marker: PhantomData }
+    }
+
+    /// Returns the job's id.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// Waits until the job has ended and returns what its handler returned.
+    ///
+    /// All waits of a client share one poll of the store. A wait is looked at when it begins, then every 2 ms, and
+    /// ever more rarely as it grows older: after a quarter of its age, at the latest every 500 ms. A store that
+    /// cannot be reached is asked again, without end: see [`wait_timeout`](Self::wait_timeout).
+    ///
+    /// # Panics
+    /// Panics outside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`WaitError`] says how the job ended otherwise.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn wait(&self) -> Result<J::Output, WaitError> {
+        output::<J>(&self.client.wait_for(self.id, None).await?)
+    }
+
+    /// Waits like [`wait`](Self::wait), for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`WaitError::Timeout`] when the job has not ended by then; it goes on.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn wait_timeout(&self, timeout: Duration) -> Result<J::Output, WaitError> {
+        output::<J>(&self.client.wait_for(self.id, Some(timeout)).await?)
+    }
+
+    /// Asks where the job stands.
+    ///
+    /// # Errors
+    /// [`WaitError::NotFound`] when there is no such job, [`WaitError::Store`] when the store cannot answer.
+    pub async fn status(&self) -> Result<Status, WaitError> {
+        self.client.status(self.id).await
+    }
+}
+
+fn output<J: Job>(ending: &Ending) -> Result<J::Output, WaitError> {
+    let error = ending.error.clone();
+    match ending.status {
+        // A handler that returns nothing is recorded without a result, and nothing is `null`.
+        Status::Succeeded => match &ending.result {
+            Some(result) => result.parse(),
+            None => serde_json::from_str("null"),
+        }
+        .map_err(WaitError::Output),
+        Status::Cancelled => Err(WaitError::Cancelled { error }),
+        Status::Crashed => Err(WaitError::Crashed { error }),
+        Status::Abandoned => Err(WaitError::Abandoned { error }),
+        Status::Failed | Status::Scheduled | Status::Blocked | Status::Pending | Status::Running => {
+            Err(WaitError::Failed { error })
+        }
+    }
+}
+
+impl<J> Clone for JobHandle<J> {
+    fn clone(&self) -> Self {
+        Self { id: self.id, client: self.client.clone(), marker: PhantomData }
+    }
+}
+
+impl<J> fmt::Debug for JobHandle<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}

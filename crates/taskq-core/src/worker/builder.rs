@@ -1,0 +1,210 @@
+//! How a worker is put together.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::handler::{ErasedHandler, Handlers, Raw, Typed};
+use super::{Handler, RawHandler, Worker};
+use crate::client::{Client, Job};
+use crate::model::{ActorName, InvalidName, Json, QueueName};
+
+/// The slots of a queue unless something else fits better.
+pub const DEFAULT_SLOTS: u32 = 32;
+/// The most slots of one queue.
+pub const SLOTS_LIMIT: u32 = 10_000;
+/// How long a session lives without a heartbeat.
+///
+/// Long enough that a database's restart kills no worker, short enough that a dead one's jobs run again soon.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+/// How long a shutdown lets attempts go on. What supervisors of processes usually allow.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+
+const LEASE_MIN: Duration = Duration::from_secs(1);
+const LEASE_MAX: Duration = Duration::from_hours(24);
+
+/// Puts a [`Worker`] together. Everything is checked by [`build`](Self::build).
+#[must_use = "a worker exists once it is built"]
+pub struct WorkerBuilder {
+    client: Client,
+    queues: Vec<(String, u32)>,
+    handlers: Vec<Registered>,
+    lease: Duration,
+    grace: Duration,
+    info: Option<Json>,
+}
+
+struct Registered {
+    actor: String,
+    /// The queue of a typed handler's job.
+    queue: Option<&'static str>,
+    handler: Arc<dyn ErasedHandler>,
+}
+
+/// What is wrong with how a worker was put together, and what to do about it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The worker serves no queue.
+    #[error("the worker serves no queue: add `.queue(name, slots)`")]
+    NoQueue,
+    /// The worker has no handler.
+    #[error("the worker has no handler: add `.handle::<J>(handler)` or `.actor(name, handler)`")]
+    NoHandler,
+    /// A queue's or an actor's name is not a name.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// One queue was added twice.
+    #[error("the queue \"{queue}\" was added twice: remove one `.queue(\"{queue}\", …)`")]
+    DuplicateQueue {
+        /// The queue.
+        queue: QueueName,
+    },
+    /// One actor has two handlers.
+    #[error("the actor \"{actor}\" has two handlers: remove one, or give its job another actor")]
+    DuplicateHandler {
+        /// The actor.
+        actor: ActorName,
+    },
+    /// The jobs of a handler are enqueued to a queue that the worker does not serve.
+    #[error(
+        "jobs of the actor \"{actor}\" go to the queue \"{queue}\", which this worker does not serve: add \
+         `.queue(\"{queue}\", slots)`, or remove the handler"
+    )]
+    UnservedQueue {
+        /// The actor.
+        actor: ActorName,
+        /// The queue of its jobs.
+        queue: QueueName,
+    },
+    /// A queue has no slot or too many.
+    #[error("the queue \"{queue}\" has {slots} slots: give it 1 to {SLOTS_LIMIT}")]
+    Slots {
+        /// The queue.
+        queue: QueueName,
+        /// What was asked for.
+        slots: u32,
+    },
+    /// The lease is too short or too long.
+    #[error("the lease of {lease:?} is out of bounds: give it 1 s to 24 h")]
+    Lease {
+        /// What was asked for.
+        lease: Duration,
+    },
+}
+
+impl WorkerBuilder {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            queues: Vec::new(),
+            handlers: Vec::new(),
+            lease: DEFAULT_LEASE,
+            grace: DEFAULT_GRACE,
+            info: None,
+        }
+    }
+
+    /// Serves a queue with as many attempts at once as it has slots: 1 to 10,000, of which
+    /// [`DEFAULT_SLOTS`] is a good first guess.
+    pub fn queue(mut self, queue: impl Into<String>, slots: u32) -> Self {
+        self.queues.push((queue.into(), slots));
+        self
+    }
+
+    /// Adds the handler of a job type: a struct, an async function or a closure.
+    pub fn handle<J: Job>(self, handler: impl Handler<J>) -> Self {
+        self.register(J::ACTOR.to_owned(), Some(J::QUEUE), Arc::new(Typed::new(handler)))
+    }
+
+    /// Adds the handler of an actor whose jobs have no Rust type.
+    pub fn actor(self, actor: impl Into<String>, handler: impl RawHandler) -> Self {
+        self.register(actor.into(), None, Arc::new(Raw(handler)))
+    }
+
+    /// Sets how long the session lives without a heartbeat; 1 s to 24 h, default 30 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Sets how long a shutdown lets attempts go on before it takes them back; default 30 s.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Sets the facts that operators see of the worker, a JSON object. Default: its process id.
+    pub fn info(mut self, info: Json) -> Self {
+        self.info = Some(info);
+        self
+    }
+
+    /// Checks everything and makes the worker.
+    ///
+    /// # Errors
+    /// [`BuildError`] says what is wrong and what to do about it.
+    pub fn build(self) -> Result<Worker, BuildError> {
+        let queues = checked_queues(self.queues)?;
+        let handlers = checked_handlers(self.handlers, &queues)?;
+        if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
+            return Err(BuildError::Lease { lease: self.lease });
+        }
+        Ok(Worker {
+            client: self.client,
+            queues,
+            handlers: Arc::new(handlers),
+            lease: self.lease,
+            grace: self.grace,
+            info: self.info.or_else(default_info),
+        })
+    }
+
+    fn register(
+        mut self,
+        actor: String,
+        queue: Option<&'static str>,
+        handler: Arc<dyn ErasedHandler>,
+    ) -> Self {
+        self.handlers.push(Registered { actor, queue, handler });
+        self
+    }
+}
+
+fn checked_queues(given: Vec<(String, u32)>) -> Result<Vec<(QueueName, u32)>, BuildError> {
+    let mut queues: Vec<(QueueName, u32)> = Vec::with_capacity(given.len());
+    for (queue, slots) in given {
+        let queue = QueueName::new(queue)?;
+        if queues.iter().any(|(other, _)| *other == queue) {
+            return Err(BuildError::DuplicateQueue { queue });
+        }
+        if !(1..=SLOTS_LIMIT).contains(&slots) {
+            return Err(BuildError::Slots { queue, slots });
+        }
+        queues.push((queue, slots));
+    }
+    if queues.is_empty() { Err(BuildError::NoQueue) } else { Ok(queues) }
+}
+
+fn checked_handlers(given: Vec<Registered>, queues: &[(QueueName, u32)]) -> Result<Handlers, BuildError> {
+    let mut handlers = Handlers::with_capacity(given.len());
+    for Registered { actor, queue, handler } in given {
+        let actor = ActorName::new(actor)?;
+        if let Some(queue) = queue.map(QueueName::new).transpose()?
+            && !queues.iter().any(|(served, _)| *served == queue)
+        {
+            return Err(BuildError::UnservedQueue { actor, queue });
+        }
+        match handlers.entry(actor) {
+            Entry::Occupied(entry) => {
+                return Err(BuildError::DuplicateHandler { actor: entry.key().clone() });
+            }
+            Entry::Vacant(entry) => entry.insert(handler),
+        };
+    }
+    if handlers.is_empty() { Err(BuildError::NoHandler) } else { Ok(handlers) }
+}
+
+fn default_info() -> Option<Json> {
+    Json::from_store(format!(r#"{{"pid":{}}}"#, std::process::id())).ok()
+}

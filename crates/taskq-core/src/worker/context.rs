@@ -1,0 +1,179 @@
+//! What a handler knows of its attempt besides the payload.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::client::Client;
+use crate::model::{ActorName, ClaimedJob, Epoch, JobId, Json, QueueName};
+
+/// What a handler knows of its attempt. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    job: Facts,
+    deadline: Option<Instant>,
+    client: Client,
+    cancelled: CancellationToken,
+    cleanup: TaskTracker,
+}
+
+/// A claimed job without its payload.
+struct Facts {
+    id: JobId,
+    queue: QueueName,
+    actor: ActorName,
+    epoch: Epoch,
+    attempt: i32,
+    max_attempts: i16,
+    priority: i16,
+    payload_version: i32,
+    scheduled_at: Timestamp,
+    schedule_to_close: Option<Timestamp>,
+    start_to_close: Option<Duration>,
+    metadata: Option<Json>,
+    tags: Vec<String>,
+    trace_context: Option<String>,
+}
+
+impl Context {
+    /// Divides a claimed job into its payload and the context of the attempt that begins now.
+    pub(crate) fn split(job: ClaimedJob, client: Client, cancelled: CancellationToken) -> (Json, Self) {
+        let facts = Facts {
+            id: job.id,
+            queue: job.queue,
+            actor: job.actor,
+            epoch: job.epoch,
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            priority: job.priority,
+            payload_version: job.payload_version,
+            scheduled_at: job.scheduled_at,
+            schedule_to_close: job.schedule_to_close,
+            start_to_close: job.start_to_close,
+            metadata: job.metadata,
+            tags: job.tags,
+            trace_context: job.trace_context,
+        };
+        // A bound beyond what the clock can express is no bound.
+        let deadline = facts.start_to_close.and_then(|bound| Instant::now().checked_add(bound));
+        let inner = Inner { job: facts, deadline, client, cancelled, cleanup: TaskTracker::new() };
+        (job.payload, Self { inner: Arc::new(inner) })
+    }
+
+    /// Returns the job's id.
+    pub fn id(&self) -> JobId {
+        self.inner.job.id
+    }
+
+    /// Returns the queue that the job was claimed from.
+    pub fn queue(&self) -> &QueueName {
+        &self.inner.job.queue
+    }
+
+    /// Returns the actor that the job is for.
+    pub fn actor(&self) -> &ActorName {
+        &self.inner.job.actor
+    }
+
+    /// Returns the attempt's fence, which tells it apart from every other attempt of the job.
+    pub fn epoch(&self) -> Epoch {
+        self.inner.job.epoch
+    }
+
+    /// Returns the number of this attempt, from 1. An attempt that burnt nothing shares its number with the
+    /// next.
+    pub fn attempt(&self) -> i32 {
+        self.inner.job.attempt
+    }
+
+    /// Returns how many attempts may be made.
+    pub fn max_attempts(&self) -> i16 {
+        self.inner.job.max_attempts
+    }
+
+    /// Returns the job's priority.
+    pub fn priority(&self) -> i16 {
+        self.inner.job.priority
+    }
+
+    /// Returns the version of the payload's type.
+    pub fn payload_version(&self) -> i32 {
+        self.inner.job.payload_version
+    }
+
+    /// Returns when the job became ready, by the store's clock.
+    pub fn scheduled_at(&self) -> Timestamp {
+        self.inner.job.scheduled_at
+    }
+
+    /// Returns the deadline after which no further attempt starts, by the store's clock.
+    pub fn schedule_to_close(&self) -> Option<Timestamp> {
+        self.inner.job.schedule_to_close
+    }
+
+    /// Returns how long this attempt may take.
+    pub fn start_to_close(&self) -> Option<Duration> {
+        self.inner.job.start_to_close
+    }
+
+    /// Returns when this attempt is stopped, by this process's monotonic clock; `None` means never.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.inner.deadline
+    }
+
+    /// Returns the caller's own data.
+    pub fn metadata(&self) -> Option<&Json> {
+        self.inner.job.metadata.as_ref()
+    }
+
+    /// Returns the job's labels.
+    pub fn tags(&self) -> &[String] {
+        &self.inner.job.tags
+    }
+
+    /// Returns the W3C `traceparent` of whoever enqueued the job.
+    pub fn trace_context(&self) -> Option<&str> {
+        self.inner.job.trace_context.as_deref()
+    }
+
+    /// Returns the worker's client, to enqueue further jobs.
+    pub fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
+    /// Returns the token that fires when the attempt is to stop: at its timeout, when the shutdown's grace is
+    /// over, when the worker's lease is lost. Directly after it the handler's future is dropped; the token is
+    /// for what the handler started besides.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.inner.cancelled
+    }
+
+    /// Returns the tracker of work that must end before the attempt is settled, such as waiting for a killed
+    /// child process.
+    ///
+    /// It outlives the handler's future: what is spawned on it, also from a destructor of that future, is
+    /// awaited. Work that never ends keeps the attempt, and its slot, for ever.
+    pub fn cleanup(&self) -> &TaskTracker {
+        &self.inner.cleanup
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("id", &self.id())
+            .field("actor", self.actor())
+            .field("attempt", &self.attempt())
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
+    }
+}

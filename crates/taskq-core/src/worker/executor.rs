@@ -1,0 +1,156 @@
+//! Runs attempts on the user's runtime.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+
+use super::attempts::{Control, Key};
+use super::handle::Stopper;
+use super::handler::{ErasedHandler, Handlers};
+use super::panics::Caught;
+use super::session::Session;
+use super::slots::Slot;
+use super::{Context, JobError};
+use crate::client::Client;
+use crate::model::{ClaimedJob, ErrorRecord, Json, Outcome, Settlement};
+
+/// Starts attempts. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Executor {
+    inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) session: Arc<Session>,
+    pub(super) client: Client,
+    pub(super) handlers: Arc<Handlers>,
+    /// The user's.
+    pub(super) runtime: Handle,
+    pub(super) outcomes: UnboundedSender<Settlement>,
+    pub(super) stopper: Stopper,
+}
+
+impl Executor {
+    pub(super) fn new(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Runs a job. `slot` is freed when the attempt has ended.
+    pub(super) fn start(&self, job: ClaimedJob, slot: Slot) {
+        let Some((control, ending)) = self.begin(&job, Some(slot)) else { return };
+        tracing::debug!(job = %job.id, actor = %job.actor, attempt = job.attempt, "the attempt starts");
+        let inner = Arc::clone(&self.inner);
+        self.inner.runtime.spawn(async move {
+            let outcome = run(&inner, job, &control).await;
+            ending.with(outcome);
+        });
+    }
+
+    /// Gives a job back that was claimed too late to be run.
+    pub(super) fn release(&self, job: &ClaimedJob) {
+        if let Some((_, ending)) = self.begin(job, None) {
+            ending.with(Outcome::Released);
+        }
+    }
+
+    fn begin(&self, job: &ClaimedJob, slot: Option<Slot>) -> Option<(Control, Ending)> {
+        let key = (job.id, job.epoch);
+        let Some(control) = self.inner.session.attempts.begin(key) else {
+            tracing::error!(job = %job.id, epoch = %job.epoch, "the store handed out an attempt twice");
+            return None;
+        };
+        let ending = Ending { inner: Arc::clone(&self.inner), key, outcome: None, slot };
+        Some((control, ending))
+    }
+}
+
+/// The end of an attempt: whatever happens to its task, it is told to the settler and its slot freed, once.
+struct Ending {
+    inner: Arc<Inner>,
+    key: Key,
+    outcome: Option<Outcome>,
+    slot: Option<Slot>,
+}
+
+impl Ending {
+    fn with(mut self, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let (id, epoch) = self.key;
+        let outcome = self.outcome.take().unwrap_or_else(|| {
+            tracing::error!(job = %id, "the runtime of the handlers is gone; the worker stops");
+            self.inner.stopper.stop_now();
+            Outcome::Released
+        });
+        tracing::debug!(job = %id, outcome = outcome.kind().as_str(), "the attempt has ended");
+        self.inner.session.attempts.ended(self.key, bytes(&outcome));
+        // After a lost lease nobody listens: the store would not accept it.
+        let _ = self.inner.outcomes.send(Settlement { id, epoch, outcome });
+        drop(self.slot.take());
+    }
+}
+
+async fn run(inner: &Inner, job: ClaimedJob, control: &Control) -> Outcome {
+    let handler = inner.handlers.get(&job.actor).cloned();
+    let (payload, ctx) = Context::split(job, inner.client.clone(), control.cancelled.clone());
+    let Some(handler) = handler else {
+        let message = format!("this worker has no handler for the actor \"{}\"", ctx.actor());
+        return JobError::from(message).with_class("no_handler").into_outcome();
+    };
+    let outcome = attempt(handler, payload, &ctx, control).await;
+    // The future is gone; what it left behind must end before anybody else may run the job.
+    if !ctx.cleanup().is_empty() {
+        ctx.cleanup().close();
+        ctx.cleanup().wait().await;
+    }
+    outcome
+}
+
+async fn attempt(
+    handler: Arc<dyn ErasedHandler>,
+    payload: Json,
+    ctx: &Context,
+    control: &Control,
+) -> Outcome {
+    let mut running = Caught::new(handler.run(payload, ctx.clone()));
+    tokio::select! {
+        // A handler that is done in time is not overruled by a timeout of the same moment.
+        biased;
+        result = &mut running => match result {
+            Ok(Ok(result)) => Outcome::Succeeded { result },
+            Ok(Err(error)) => error.into_outcome(),
+            Err(panic) => Outcome::Failed { error: panic, delay: None, is_final: false },
+        },
+        () = control.forced.cancelled() => Outcome::Released,
+        () = at(ctx.deadline()) => {
+            control.cancelled.cancel();
+            let bound = ctx.start_to_close().unwrap_or_default();
+            let error = ErrorRecord::new("timeout", &format!("the attempt took longer than {bound:?}"));
+            Outcome::Failed { error, delay: None, is_final: false }
+        }
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn bytes(outcome: &Outcome) -> usize {
+    let of_error =
+        |error: &ErrorRecord| error.message.len() + error.backtrace.as_ref().map_or(0, String::len);
+    match outcome {
+        Outcome::Succeeded { result } => result.as_ref().map_or(0, |json| json.as_str().len()),
+        Outcome::Failed { error, .. } => of_error(error),
+        Outcome::Cancelled { error } => error.as_ref().map_or(0, of_error),
+        Outcome::Snoozed { .. } | Outcome::Released => 0,
+    }
+}

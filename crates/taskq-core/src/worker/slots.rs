@@ -1,0 +1,78 @@
+//! Slots: how many attempts of each queue run at once.
+//!
+//! They belong to the worker, not to a session: an attempt that does not end keeps its slot beyond the session
+//! that it was claimed in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::Notify;
+
+use crate::model::QueueName;
+
+/// The slots of all queues of a worker.
+pub(super) struct Slots {
+    queues: Vec<Queue>,
+    freed: Notify,
+}
+
+struct Queue {
+    name: QueueName,
+    total: u32,
+    taken: AtomicU32,
+}
+
+impl Slots {
+    pub(super) fn new(queues: &[(QueueName, u32)]) -> Arc<Self> {
+        let queue = |(name, total): &(QueueName, u32)| Queue {
+            name: name.clone(),
+            total: *total,
+            taken: AtomicU32::new(0),
+        };
+        Arc::new(Self { queues: queues.iter().map(queue).collect(), freed: Notify::new() })
+    }
+
+    /// Returns the queues; elsewhere they are named by their index here.
+    pub(super) fn queues(&self) -> impl ExactSizeIterator<Item = &QueueName> {
+        self.queues.iter().map(|queue| &queue.name)
+    }
+
+    /// Finds a queue's index. Workers serve few queues.
+    pub(super) fn index_of(&self, name: &QueueName) -> Option<usize> {
+        self.queues.iter().position(|queue| queue.name == *name)
+    }
+
+    pub(super) fn free(&self, queue: usize) -> u32 {
+        let queue = &self.queues[queue];
+        queue.total.saturating_sub(queue.taken.load(Ordering::Acquire))
+    }
+
+    /// Takes a slot. Only the claimer does, for jobs that it asked for by the slots that were free.
+    pub(super) fn take(self: &Arc<Self>, queue: usize) -> Slot {
+        self.queues[queue].taken.fetch_add(1, Ordering::AcqRel);
+        Slot { slots: Arc::clone(self), queue }
+    }
+
+    /// Waits until a slot is freed, or [`wake`](Self::wake) is called.
+    pub(super) async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// Lets the claimer look at what is free.
+    pub(super) fn wake(&self) {
+        self.freed.notify_one();
+    }
+}
+
+/// A taken slot; dropping it frees it.
+pub(super) struct Slot {
+    slots: Arc<Slots>,
+    queue: usize,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.queues[self.queue].taken.fetch_sub(1, Ordering::AcqRel);
+        self.slots.wake();
+    }
+}

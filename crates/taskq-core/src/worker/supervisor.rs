@@ -1,0 +1,205 @@
+//! The one place that starts and ends sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::backoff::Backoff;
+use super::claimer::Claimer;
+use super::executor::{self, Executor};
+use super::handle::{RunError, ShutdownReport, Stopper, Totals, WorkerHandle};
+use super::heartbeat::Heartbeat;
+use super::leader::Leader;
+use super::session::Session;
+use super::settler::Settler;
+use super::slots::Slots;
+use super::{Worker, shutdown};
+use crate::model::WorkerId;
+use crate::store::{Registration, Store};
+
+/// How long attempts whose futures were dropped may take to end before they count as stuck.
+pub(super) const FORCED_GRACE: Duration = Duration::from_secs(10);
+
+/// Starts a worker on the current runtime, its loops on the store's where it has one.
+pub(super) fn start(worker: Worker) -> WorkerHandle {
+    let user = Handle::current();
+    let store = Arc::clone(worker.client.store());
+    let engine = store.runtime().unwrap_or_else(|| user.clone());
+    let stopper = Stopper::default();
+    let slots = Slots::new(&worker.queues);
+    let supervisor =
+        Supervisor { worker, store, user, slots, totals: Totals::default(), stopper: stopper.clone() };
+    WorkerHandle::new(stopper, engine.spawn(supervisor.run()))
+}
+
+pub(super) struct Supervisor {
+    pub(super) worker: Worker,
+    store: Arc<dyn Store>,
+    user: Handle,
+    slots: Arc<Slots>,
+    pub(super) totals: Totals,
+    pub(super) stopper: Stopper,
+}
+
+/// The loops of one session. They end when this is dropped.
+pub(super) struct Loops {
+    pub(super) stop_claims: CancellationToken,
+    pub(super) claimer: AbortOnDropHandle<()>,
+    settler: AbortOnDropHandle<()>,
+    heartbeat: AbortOnDropHandle<()>,
+    leader: AbortOnDropHandle<()>,
+}
+
+impl Supervisor {
+    async fn run(self) -> Result<ShutdownReport, RunError> {
+        let mut stuck = 0;
+        // A dead session whose attempts have all ended: what it held goes back before the next one begins.
+        let mut dead = None;
+        let mut first = true;
+        loop {
+            let Some((session, registered)) = self.open(dead, first).await? else {
+                return Ok(self.totals.report(stuck));
+            };
+            first = false;
+            let mut loops = self.spawn(&session, registered);
+            tokio::select! {
+                biased;
+                () = session.lost.cancelled() => {}
+                () = loops.failed() => session.lose(&"one of the worker's loops ended unexpectedly"),
+                () = self.stopper.stopping().cancelled() => {
+                    stuck += shutdown::run(&self, &session, &mut loops).await;
+                    return Ok(self.totals.report(stuck));
+                }
+            }
+            let left = self.abandon(&session, &mut loops).await;
+            stuck += left;
+            dead = (left == 0).then_some(session.id);
+        }
+    }
+
+    /// Registers a new session, as soon as the store can be reached. `None` when the worker is stopped first.
+    ///
+    /// Only the very first session is refused for good; later ones are asked for until they are granted.
+    async fn open(
+        &self,
+        dead: Option<WorkerId>,
+        first: bool,
+    ) -> Result<Option<(Arc<Session>, Instant)>, RunError> {
+        let mut backoff = Backoff::brisk();
+        loop {
+            if self.stopper.stopping().is_cancelled() {
+                return Ok(None);
+            }
+            // A new id each time: the store knows an id whose registration got no answer.
+            let id = WorkerId::new();
+            let registered = Instant::now();
+            let attempt = async {
+                if let Some(dead) = dead {
+                    self.store.release_worker(dead).await?;
+                }
+                self.store.register_worker(self.registration(id)).await
+            };
+            let result = tokio::select! {
+                () = self.stopper.stopping().cancelled() => return Ok(None),
+                result = attempt => result,
+            };
+            match result {
+                Ok(()) => {
+                    tracing::info!(worker = %id, "the worker has registered");
+                    let (store, slots) = (Arc::clone(&self.store), Arc::clone(&self.slots));
+                    let session = Session::new(id, store, slots, self.totals.clone());
+                    return Ok(Some((session, registered)));
+                }
+                Err(error) if first && !error.is_transient() => return Err(RunError::Refused(error)),
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(%error, "the worker cannot register; it tries again");
+                }
+                Err(error) => tracing::error!(%error, "the store refuses the worker; it tries again"),
+            }
+            tokio::select! {
+                () = self.stopper.stopping().cancelled() => {}
+                () = tokio::time::sleep(backoff.step()) => {}
+            }
+        }
+    }
+
+    fn registration(&self, worker: WorkerId) -> Registration {
+        Registration {
+            worker,
+            queues: self.worker.queues.iter().map(|(queue, _)| queue.clone()).collect(),
+            actors: self.worker.handlers.keys().cloned().collect(),
+            lease: self.worker.lease,
+            info: self.worker.info.clone(),
+        }
+    }
+
+    fn spawn(&self, session: &Arc<Session>, registered: Instant) -> Loops {
+        let (outcomes, settled) = mpsc::unbounded_channel();
+        let executor = Executor::new(executor::Inner {
+            session: Arc::clone(session),
+            client: self.worker.client.clone(),
+            handlers: Arc::clone(&self.worker.handlers),
+            runtime: self.user.clone(),
+            outcomes,
+            stopper: self.stopper.clone(),
+        });
+        let lease = self.worker.lease;
+        let stop_claims = CancellationToken::new();
+        let claimer = Claimer::new(Arc::clone(session), lease, executor, stop_claims.clone());
+        let heartbeat = Heartbeat::new(Arc::clone(session), lease, registered);
+        Loops {
+            stop_claims,
+            claimer: AbortOnDropHandle::new(tokio::spawn(claimer.run())),
+            settler: AbortOnDropHandle::new(tokio::spawn(Settler::new(Arc::clone(session), settled).run())),
+            heartbeat: AbortOnDropHandle::new(tokio::spawn(heartbeat.run())),
+            leader: AbortOnDropHandle::new(tokio::spawn(Leader::new(Arc::clone(session)).run())),
+        }
+    }
+
+    /// Ends a session whose lease is lost: its attempts are stopped, their outcomes no longer count. Returns
+    /// how many attempts did not end.
+    pub(super) async fn abandon(&self, session: &Session, loops: &mut Loops) -> u64 {
+        let unsettled = session.attempts.unsettled();
+        self.totals.unsettled(unsettled as u64);
+        if unsettled > 0 {
+            tracing::warn!(worker = %session.id, outcomes = unsettled, "outcomes of the lost session could not be settled");
+        }
+        loops.abort().await;
+        session.attempts.force_all();
+        // What does not end keeps its slots beyond the session.
+        let all_ended = timeout(FORCED_GRACE, session.attempts.none_running()).await.is_ok();
+        let running = session.attempts.running();
+        if !all_ended {
+            tracing::error!(worker = %session.id, attempts = running, "attempts of the lost session have not ended");
+        }
+        running as u64
+    }
+}
+
+impl Loops {
+    /// Ends the loops; the claimer for sure, so that no attempt starts afterwards.
+    async fn abort(&mut self) {
+        for task in [&self.claimer, &self.settler, &self.heartbeat, &self.leader] {
+            task.abort();
+        }
+        if !self.claimer.is_finished() {
+            // Aborted or not, it has ended.
+            let _ = (&mut self.claimer).await;
+        }
+    }
+
+    /// Waits until a loop has ended, which none does while its session is sound.
+    async fn failed(&mut self) {
+        tokio::select! {
+            _ = &mut self.claimer => {}
+            _ = &mut self.settler => {}
+            _ = &mut self.heartbeat => {}
+            _ = &mut self.leader => {}
+        }
+    }
+}

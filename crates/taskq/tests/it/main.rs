@@ -1,0 +1,6 @@
+//! The façade as its users meet it.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
+
+mod derive;
+mod manual;

@@ -1,0 +1,78 @@
+//! The code of the manual, on a real server.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use taskq::prelude::*;
+use taskq::{ConnectError, ConnectOptions, SchemaName};
+use taskq_testkit::{TestDatabase, shared_server};
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(actor = "mail.welcome", queue = "mail", output = Receipt, max_attempts = 10)]
+struct SendWelcome {
+    user_id: i64,
+}
+
+#[derive(Serialize, Deserialize, PartialEq, Debug)]
+struct Receipt {
+    sent_to: i64,
+}
+
+struct Smtp;
+
+impl Smtp {
+    async fn send(&self, user_id: i64) -> anyhow::Result<Receipt> {
+        tokio::task::yield_now().await;
+        anyhow::ensure!(user_id > 0, "there is no user {user_id}");
+        Ok(Receipt { sent_to: user_id })
+    }
+}
+
+struct Mailer {
+    smtp: Smtp,
+}
+
+impl Handler<SendWelcome> for Mailer {
+    async fn run(&self, job: SendWelcome, _ctx: Context) -> JobResult<Receipt> {
+        Ok(self.smtp.send(job.user_id).await?)
+    }
+}
+
+async fn database() -> TestDatabase {
+    let migrate = async |url: String| TaskQ::migrate(&url).await.map(drop);
+    shared_server().await.template("facade", migrate).await.unwrap().database().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_job_runs_on_a_server() {
+    let database = database().await;
+    let (url, smtp, user_id) = (database.dsn(), Smtp, 42);
+
+    let taskq = TaskQ::connect(url).await.unwrap();
+    let handle = taskq.enqueue(&SendWelcome { user_id }).await.unwrap();
+    let later = taskq.enqueue(&SendWelcome { user_id }).run_in(Duration::from_hours(1)).priority(5);
+    let later = later.await.unwrap();
+    let worker = Worker::builder(&taskq).queue("mail", 100).handle::<SendWelcome>(Mailer { smtp });
+    let worker = worker.build().unwrap().start();
+
+    let receipt: Receipt = handle.wait().await.unwrap();
+    assert_eq!(receipt, Receipt { sent_to: 42 });
+    assert_eq!(later.status().await.unwrap(), taskq::Status::Scheduled);
+    let begun = std::time::Instant::now();
+    taskq.enqueue(&SendWelcome { user_id }).await.unwrap().wait().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(1), "an idle worker is woken");
+    worker.stop();
+    assert_eq!(worker.join().await.unwrap().succeeded, 2);
+}
+
+#[tokio::test]
+async fn connecting_fails_with_a_type() {
+    let database = database().await;
+    let other = ConnectOptions::new().schema(SchemaName::new("elsewhere").unwrap());
+    let missing = TaskQ::connect_with(database.dsn(), other).await.unwrap_err();
+    assert!(matches!(missing, ConnectError::Schema(_)), "{missing:?}");
+    let nobody = TaskQ::connect("postgres://nobody@127.0.0.1:1/none").await.unwrap_err();
+    assert!(matches!(nobody, ConnectError::Unavailable(_)), "{nobody:?}");
+    let nonsense = TaskQ::connect("postgres://[").await.unwrap_err();
+    assert!(matches!(nonsense, ConnectError::Dsn(_)), "{nonsense:?}");
+}

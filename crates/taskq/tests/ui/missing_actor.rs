@@ -1,0 +1,8 @@
+use serde::{Deserialize, Serialize};
+use taskq::Job;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = "mail")]
+struct Work;
+
+fn main() {}

@@ -1,0 +1,8 @@
+use serde::{Deserialize, Serialize};
+use taskq::Job;
+
+#[derive(Serialize, Deserialize, Job)]
+// no attribute at all
+struct Work;
+
+fn main() {}
