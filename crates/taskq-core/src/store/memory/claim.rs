@@ -25,9 +25,12 @@ impl State {
                 return Err(StoreError::invalid(message));
             }
         }
-        let actors = session.actors.clone();
+        let actors = session.actors.difference(&self.paused.actors).cloned().collect();
         let mut jobs = Vec::new();
         for QueueSlots { queue, slots } in &request.queues {
+            if self.paused.queues.contains(queue) {
+                continue;
+            }
             self.claim_from(queue, &actors, *slots, request.worker, now, &mut jobs);
         }
         if !jobs.is_empty() {

@@ -6,9 +6,12 @@ use jiff::Timestamp;
 
 use super::super::StoreError;
 use super::clock::{later, whole_micros, whole_micros_of};
+use super::keys::KeyTaken;
 use super::state::State;
 use super::validate;
-use crate::model::{EnqueueOutcome, Enqueued, Epoch, JobRecord, NewJob, RetryPolicy, Schedule, Status};
+use crate::model::{
+    EnqueueOutcome, Enqueued, Epoch, JobId, JobRecord, NewJob, RetryPolicy, Schedule, Status,
+};
 
 impl State {
     pub(super) fn enqueue(&mut self, now: Timestamp, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
@@ -19,13 +22,23 @@ impl State {
     }
 
     fn enqueue_one(&mut self, now: Timestamp, job: NewJob) -> Enqueued {
-        if let Some(there) = self.jobs.get(&job.id) {
-            return Enqueued { id: there.id, outcome: EnqueueOutcome::Existing, status: there.status };
+        let outcome = match self.take_key(now, &job) {
+            KeyTaken::Free => EnqueueOutcome::Created,
+            KeyTaken::Over => EnqueueOutcome::Replaced,
+            KeyTaken::By(id) => return self.existing(id),
+        };
+        if self.jobs.contains_key(&job.id) {
+            return self.existing(job.id);
         }
         let record = record(now, job);
-        let enqueued = Enqueued { id: record.id, outcome: EnqueueOutcome::Created, status: record.status };
+        let enqueued = Enqueued { id: record.id, outcome, status: Some(record.status) };
         self.insert(record);
         enqueued
+    }
+
+    fn existing(&self, id: JobId) -> Enqueued {
+        let status = self.jobs.get(&id).map(|job| job.status);
+        Enqueued { id, outcome: EnqueueOutcome::Existing, status }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::super::Wake;
-use crate::model::QueueName;
+use crate::model::{QueueName, WorkerId};
 
 /// The hints of one call, each at most once.
 #[derive(Default)]
 pub(super) struct Hints {
     ready: BTreeSet<QueueName>,
     due: bool,
+    cancel: BTreeSet<WorkerId>,
 }
 
 impl Hints {
@@ -25,9 +26,15 @@ impl Hints {
         self.due = true;
     }
 
+    /// Somebody asked to cancel a job that the worker runs.
+    pub(super) fn cancel(&mut self, worker: WorkerId) {
+        self.cancel.insert(worker);
+    }
+
     /// Takes the hints out.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Wake> + use<> {
         let taken = std::mem::take(self);
-        taken.ready.into_iter().map(Wake::Ready).chain(taken.due.then_some(Wake::Due))
+        let ready = taken.ready.into_iter().map(Wake::Ready);
+        ready.chain(taken.due.then_some(Wake::Due)).chain(taken.cancel.into_iter().map(Wake::Cancel))
     }
 }

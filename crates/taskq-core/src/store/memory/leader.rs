@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::{LeaderEpoch, Promoted, StoreError};
+use super::super::{LeaderEpoch, LeaderSummary, Promoted, StoreError};
 use super::clock::later;
 use super::state::State;
+use super::validate;
 use crate::model::{JobId, WorkerId};
 
 /// Who leads.
@@ -25,7 +26,14 @@ struct Holder {
 impl Leader {
     /// The worker that leads, if one does.
     pub(super) fn worker(&self, now: Timestamp) -> Option<WorkerId> {
-        self.holder.as_ref().filter(|holder| now < holder.expires_at).map(|holder| holder.worker)
+        self.summary(now).map(|summary| summary.worker)
+    }
+
+    /// The leader's lease, while it runs.
+    pub(super) fn summary(&self, now: Timestamp) -> Option<LeaderSummary> {
+        let holder = self.holder.as_ref().filter(|holder| now < holder.expires_at)?;
+        let Holder { worker, expires_at } = *holder;
+        Some(LeaderSummary { worker, epoch: self.epoch, expires_at })
     }
 
     /// Frees the lease if the worker holds it.
@@ -55,21 +63,34 @@ impl State {
         epoch: LeaderEpoch,
         limit: u32,
     ) -> Result<Promoted, StoreError> {
-        if limit == 0 {
-            return Err(StoreError::invalid("limit is 0"));
-        }
-        if self.leader.worker(now) != Some(worker) || LeaderEpoch(self.leader.epoch) != epoch {
-            let message = format!("session {worker} does not lead with epoch {}", epoch.0);
-            return Err(StoreError::NotLeader { message });
-        }
+        validate::batch(limit)?;
+        self.require_leader(now, worker, epoch)?;
         let due = self.scheduled.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<JobId> = due.take(limit as usize).map(|(_, id)| *id).collect();
         for id in &due {
             self.ready(*id);
         }
-        // A negative distance is no duration: more are due.
+        Ok(Promoted { jobs: due.len() as u64, next_due_in: self.next_due_in(now) })
+    }
+
+    /// How long until a job is due; zero when one is.
+    pub(super) fn next_due_in(&self, now: Timestamp) -> Option<Duration> {
+        // A negative distance is no duration: the job is due.
         let wait = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
-        let next_due_in = self.scheduled.first().map(|(at, _)| wait(*at));
-        Ok(Promoted { jobs: due.len() as u64, next_due_in })
+        self.scheduled.first().map(|(at, _)| wait(*at))
+    }
+
+    /// Fails unless the worker leads with this epoch.
+    pub(super) fn require_leader(
+        &self,
+        now: Timestamp,
+        worker: WorkerId,
+        epoch: LeaderEpoch,
+    ) -> Result<(), StoreError> {
+        if self.leader.worker(now) == Some(worker) && LeaderEpoch(self.leader.epoch) == epoch {
+            return Ok(());
+        }
+        let message = format!("session {worker} does not lead with epoch {}", epoch.0);
+        Err(StoreError::NotLeader { message })
     }
 }

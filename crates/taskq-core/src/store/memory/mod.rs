@@ -3,12 +3,18 @@
 //! One file a family of verbs, each an `impl State` that runs under one lock with one reading of the clock,
 //! so every call is atomic. PostgreSQL is the reference where the two differ.
 
+mod cancel;
 mod claim;
 mod clock;
 mod enqueue;
 mod hints;
+mod keys;
 mod leader;
+mod matching;
+mod pause;
 mod query;
+mod rescue;
+mod retry;
 mod settle;
 mod state;
 #[cfg(test)]
@@ -26,10 +32,13 @@ use tokio::sync::broadcast;
 pub use clock::{Clock, TestClock};
 
 use super::{
-    Beat, BeatReply, ClaimRequest, Claimed, Ending, Held, JobFilter, LeaderEpoch, Promoted, QueueSummary,
-    Registration, Stats, Store, StoreError, Wake, Wakes,
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
+    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
+    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
 };
-use crate::model::{AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId};
+use crate::model::{
+    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+};
 use state::State;
 
 /// How many hints a subscription may fall behind before it is told to look at everything.
@@ -125,6 +134,81 @@ impl Store for MemoryStore {
         limit: u32,
     ) -> Result<Promoted, StoreError> {
         self.verb(|state, now| state.promote(now, leader, epoch, limit))
+    }
+
+    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
+        self.verb(|state, now| state.sweeps_due(now, leader, epoch))
+    }
+
+    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
+        self.verb(|state, now| state.mark_lost(now, leader, epoch, limit))
+    }
+
+    async fn reclaim(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+        forgive: bool,
+        skip: Vec<JobId>,
+    ) -> Result<Vec<Reclaimed>, StoreError> {
+        self.verb(|state, now| state.reclaim(now, leader, epoch, limit, forgive, &skip))
+    }
+
+    async fn forget_workers(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        self.verb(|state, now| state.forget_workers(now, leader, epoch, limit))
+    }
+
+    async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {
+        self.verb(|state, now| state.cancel(now, &ids, reason.as_deref()))
+    }
+
+    async fn cancel_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+        reason: Option<String>,
+    ) -> Result<CancelledBatch, StoreError> {
+        self.verb(|state, now| state.cancel_matching(now, &jobs, limit, after, reason.as_deref()))
+    }
+
+    async fn retry(&self, ids: Vec<JobId>) -> Result<Vec<Retried>, StoreError> {
+        self.verb(|state, now| state.retry(now, &ids))
+    }
+
+    async fn retry_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+    ) -> Result<RetriedBatch, StoreError> {
+        self.verb(|state, now| state.retry_matching(now, &jobs, limit, after))
+    }
+
+    async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {
+        Ok(self.verb(|state, _| state.pause(part)))
+    }
+
+    async fn resume(&self, part: LanePart) -> Result<bool, StoreError> {
+        Ok(self.verb(|state, _| state.resume(&part)))
+    }
+
+    async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
+        Ok(self.verb(|state, _| state.paused_actors()))
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSummary>, StoreError> {
+        Ok(self.verb(|state, now| state.workers(now)))
+    }
+
+    async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError> {
+        Ok(self.verb(|state, now| state.leader.summary(now)))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {

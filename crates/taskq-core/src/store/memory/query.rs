@@ -7,7 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::{
-    ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, Stats, StoreError, WorkerSummary,
+    ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, Stats, StoreError, WorkerState,
+    WorkerSummary,
 };
 use super::state::{Lane, State};
 use super::workers::Session;
@@ -54,7 +55,7 @@ impl State {
         let unfinished = self.jobs.values().filter(|job| !job.status.is_terminal());
         let of_jobs = unfinished.map(|job| &job.queue);
         let of_workers = self.alive_sessions(now).flat_map(|session| &session.queues);
-        let names: BTreeSet<&QueueName> = of_jobs.chain(of_workers).collect();
+        let names: BTreeSet<&QueueName> = of_jobs.chain(of_workers).chain(&self.paused.queues).collect();
         names.into_iter().map(|queue| self.queue(now, queue)).collect()
     }
 
@@ -74,6 +75,7 @@ impl State {
             oldest_pending: head
                 .map(|(_, at, _)| Duration::try_from(now.duration_since(*at)).unwrap_or_default()),
             workers: self.alive_sessions(now).filter(|session| session.queues.contains(queue)).count() as u64,
+            paused: self.paused.queues.contains(queue),
         }
     }
 
@@ -83,22 +85,31 @@ impl State {
             *found.entry(job.status).or_default() += 1;
         }
         let count = |status| (status, Count::of(found.get(&status).copied().unwrap_or_default()));
-        let mut alive: Vec<_> = self.workers.iter().filter(|(_, session)| session.is_alive(now)).collect();
-        alive.sort_by_key(|(worker, session)| (session.started_at, **worker));
+        Stats {
+            jobs: Status::ALL.map(count).to_vec(),
+            workers: self
+                .workers(now)
+                .into_iter()
+                .filter(|worker| worker.state == WorkerState::Active)
+                .collect(),
+            leader: self.leader.worker(now),
+            unserved: self.unserved(now),
+        }
+    }
+
+    pub(super) fn workers(&self, now: Timestamp) -> Vec<WorkerSummary> {
         let summary = |(worker, session): (&WorkerId, &Session)| WorkerSummary {
             worker: *worker,
+            state: if session.is_alive(now) { WorkerState::Active } else { WorkerState::Lost },
             queues: session.queues.iter().cloned().collect(),
             actors: session.actors.iter().cloned().collect(),
             started_at: session.started_at,
             lease_expires_at: session.lease_expires_at,
             running: Count::of(self.running.get(worker).map_or(0, BTreeSet::len) as u64),
         };
-        Stats {
-            jobs: Status::ALL.map(count).to_vec(),
-            workers: alive.into_iter().map(summary).collect(),
-            leader: self.leader.worker(now),
-            unserved: self.unserved(now),
-        }
+        let mut workers: Vec<WorkerSummary> = self.workers.iter().map(summary).collect();
+        workers.sort_by_key(|summary| (summary.started_at, summary.worker));
+        workers
     }
 
     fn unserved(&self, now: Timestamp) -> Vec<ActorSummary> {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::super::StoreError;
 use super::clock::later;
-use super::state::{Burnt, End, Return, State};
+use super::state::{Burnt, End, Next, Return, State};
 use super::validate;
 use crate::model::{
     ErrorRecord, JobId, JobRecord, Outcome, OutcomeKind, SettleReason, Settled, Settlement, Status, WorkerId,
@@ -51,16 +51,19 @@ impl State {
     }
 
     /// Says whether this attempt has already recorded this outcome: on the job if it ended it, else as an
-    /// attempt.
+    /// attempt. Where a cancellation was asked for, other outcomes too have ended the job as cancelled.
     fn has_recorded(&self, job: &JobRecord, worker: WorkerId, settlement: &Settlement) -> bool {
         let kind = settlement.outcome.kind();
+        let gave_way = job.status == Status::Cancelled && self.cancelling.contains(&job.id);
         let ended = job.epoch == settlement.epoch
             && job.worker == Some(worker)
             && match kind {
                 OutcomeKind::Succeeded => job.status == Status::Succeeded,
-                OutcomeKind::Failed => job.status == Status::Failed,
+                OutcomeKind::Failed => job.status == Status::Failed || gave_way,
                 OutcomeKind::Cancelled => job.status == Status::Cancelled,
-                OutcomeKind::Snoozed | OutcomeKind::Released | OutcomeKind::Crashed => false,
+                OutcomeKind::Abandoned => job.status == Status::Abandoned,
+                OutcomeKind::Snoozed | OutcomeKind::Released => gave_way,
+                OutcomeKind::Crashed => false,
             };
         ended
             || self
@@ -70,23 +73,30 @@ impl State {
     }
 
     fn apply(&mut self, now: Timestamp, id: JobId, outcome: Outcome) {
+        let is_cancelling = self.cancelling.contains(&id);
         match outcome {
             Outcome::Succeeded { result } => {
                 self.end(id, now, End { status: Status::Succeeded, result, error: None });
             }
-            Outcome::Cancelled { error } => {
-                // Without an error of its own it keeps the last one.
-                let error = error.or_else(|| self.jobs[&id].error.clone());
-                self.end(id, now, End { status: Status::Cancelled, result: None, error });
+            Outcome::Abandoned { error } => {
+                self.end(id, now, End { status: Status::Abandoned, result: None, error: Some(error) });
             }
+            Outcome::Cancelled { error } => self.end_cancelled(id, now, error),
+            Outcome::Failed { error, .. } if is_cancelling => self.end_cancelled(id, now, Some(error)),
+            Outcome::Snoozed { .. } | Outcome::Released if is_cancelling => self.end_cancelled(id, now, None),
             Outcome::Failed { error, delay, is_final } => self.fail(now, id, error, delay, is_final),
             Outcome::Snoozed { delay } => {
-                let outcome = OutcomeKind::Snoozed;
-                let back = Return { outcome, error: None, after: Some(delay), attempt: Burnt::No };
-                self.give_back(id, now, back);
+                let (outcome, next) = (OutcomeKind::Snoozed, Next::After(delay));
+                self.give_back(id, now, Return { outcome, error: None, next, attempt: Burnt::No });
             }
             Outcome::Released => self.give_back(id, now, Return::RELEASED),
         }
+    }
+
+    /// Ends a job as cancelled. Without an error of its own it keeps the last one.
+    pub(super) fn end_cancelled(&mut self, id: JobId, now: Timestamp, error: Option<ErrorRecord>) {
+        let error = error.or_else(|| self.jobs[&id].error.clone());
+        self.end(id, now, End { status: Status::Cancelled, result: None, error });
     }
 
     fn fail(
@@ -99,21 +109,25 @@ impl State {
     ) {
         let job = &self.jobs[&id];
         let is_spent = delay.is_none() && job.attempt >= i32::from(job.max_attempts);
-        let after = delay
-            .unwrap_or_else(|| job.retry_policy.unwrap_or_default().delay(job.attempt, self.random.f64()));
+        let after = delay.unwrap_or_else(|| policy_delay(job, &mut self.random));
         let is_late = job.schedule_to_close.is_some_and(|deadline| later(now, after) >= deadline);
         if is_final || is_spent || is_late {
             self.end(id, now, End { status: Status::Failed, result: None, error: Some(error) });
             return;
         }
         let attempt = if delay.is_some() { Burnt::No } else { Burnt::Yes };
-        let back = Return { outcome: OutcomeKind::Failed, error: Some(error), after: Some(after), attempt };
-        self.give_back(id, now, back);
+        let (outcome, next) = (OutcomeKind::Failed, Next::After(after));
+        self.give_back(id, now, Return { outcome, error: Some(error), next, attempt });
     }
+}
+
+/// How long a job waits after its attempt failed or was lost.
+pub(super) fn policy_delay(job: &JobRecord, random: &mut fastrand::Rng) -> Duration {
+    job.retry_policy.unwrap_or_default().delay(job.attempt, random.f64())
 }
 
 impl Return {
     /// Unfinished, as if it had never been claimed.
     pub(super) const RELEASED: Self =
-        Self { outcome: OutcomeKind::Released, error: None, after: None, attempt: Burnt::No };
+        Self { outcome: OutcomeKind::Released, error: None, next: Next::AsItWas, attempt: Burnt::No };
 }

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 
 use super::clock::later;
 use super::hints::Hints;
+use super::keys::Keys;
 use super::leader::Leader;
+use super::pause::Paused;
 use super::workers::Session;
 use crate::model::{
     ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, OutcomeKind, QueueName, Status,
@@ -31,6 +33,11 @@ pub(super) struct State {
     pub(super) ready: BTreeMap<QueueName, BTreeMap<ActorName, Lane>>,
     pub(super) scheduled: BTreeSet<(Timestamp, JobId)>,
     pub(super) running: BTreeMap<WorkerId, BTreeSet<(Timestamp, JobId)>>,
+    /// Jobs whose cancellation was asked for while they ran. Such a job never runs again unless an operator
+    /// retries it, which takes the mark away, so the requests that are open are the marks of running jobs.
+    pub(super) cancelling: BTreeSet<JobId>,
+    pub(super) keys: Keys,
+    pub(super) paused: Paused,
     pub(super) workers: BTreeMap<WorkerId, Session>,
     pub(super) leader: Leader,
     pub(super) hints: Hints,
@@ -48,9 +55,19 @@ pub(super) struct End {
 pub(super) struct Return {
     pub(super) outcome: OutcomeKind,
     pub(super) error: Option<ErrorRecord>,
-    /// When the job runs again; `None` leaves the time that it had.
-    pub(super) after: Option<Duration>,
+    pub(super) next: Next,
     pub(super) attempt: Burnt,
+}
+
+/// When a job that was given back runs again.
+#[derive(Clone, Copy)]
+pub(super) enum Next {
+    /// It is ready, whatever its time says, and keeps that time.
+    AsItWas,
+    /// After a delay; ready at once when there is none.
+    After(Duration),
+    /// After a delay, and when there is none, then as soon as the leader makes it ready.
+    Scheduled(Duration),
 }
 
 /// Whether an attempt counts against `max_attempts`.
@@ -68,6 +85,9 @@ impl State {
             ready: BTreeMap::new(),
             scheduled: BTreeSet::new(),
             running: BTreeMap::new(),
+            cancelling: BTreeSet::new(),
+            keys: Keys::default(),
+            paused: Paused::default(),
             workers: BTreeMap::new(),
             leader: Leader::default(),
             hints: Hints::default(),
@@ -127,13 +147,36 @@ impl State {
         if back.attempt == Burnt::No {
             job.attempt -= 1;
         }
-        if let Some(after) = back.after {
-            job.scheduled_at = later(now, after);
+        if let Next::After(delay) | Next::Scheduled(delay) = back.next {
+            job.scheduled_at = later(now, delay);
         }
-        // A job that is given back as it was is ready, whatever its time says.
-        let waits = back.after.is_some() && job.scheduled_at > now;
-        job.status = if waits { Status::Scheduled } else { Status::Pending };
+        job.status = match back.next {
+            Next::Scheduled(_) => Status::Scheduled,
+            Next::After(_) if job.scheduled_at > now => Status::Scheduled,
+            Next::After(_) | Next::AsItWas => Status::Pending,
+        };
         self.attempts.insert((id, attempt.epoch), attempt);
+        self.index(id);
+    }
+
+    /// Makes an ended job ready again, as if it had just been enqueued, but for its error, its epoch and its
+    /// attempts, to which the one that ended it is added.
+    pub(super) fn reopen(&mut self, id: JobId, now: Timestamp) {
+        self.cancelling.remove(&id);
+        let job = self.indexed(id);
+        let last = last_attempt(job);
+        job.status = Status::Pending;
+        job.attempt = 0;
+        job.scheduled_at = now;
+        job.schedule_to_close = None;
+        job.worker = None;
+        job.started_at = None;
+        job.finished_at = None;
+        job.result = None;
+        job.progress = None;
+        if let Some(attempt) = last {
+            self.attempts.insert((id, attempt.epoch), attempt);
+        }
         self.index(id);
     }
 
@@ -204,6 +247,20 @@ impl State {
 /// Who runs a job that runs, and since when.
 fn run(job: &JobRecord) -> (WorkerId, Timestamp) {
     job.worker.zip(job.started_at).expect("a running job has a worker and a start")
+}
+
+/// The attempt that ended a job; `None` when it ended without one, as before it started.
+fn last_attempt(job: &JobRecord) -> Option<AttemptRecord> {
+    Some(AttemptRecord {
+        job_id: job.id,
+        epoch: job.epoch,
+        attempt: job.attempt,
+        outcome: OutcomeKind::from_word(job.status.as_str())?,
+        worker: job.worker?,
+        started_at: job.started_at?,
+        finished_at: job.finished_at?,
+        error: job.error.clone(),
+    })
 }
 
 fn place(job: &JobRecord) -> Place {

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 
 use super::super::StoreError;
 use super::clock::whole_micros_of;
-use crate::model::{Json, NewJob, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name};
+use crate::model::{
+    JobId, Json, NewJob, OnFinished, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name,
+};
 
 /// The largest metadata, in bytes of its JSON text.
 const METADATA_LIMIT: usize = 64 * 1024;
@@ -14,6 +16,10 @@ const METADATA_LIMIT: usize = 64 * 1024;
 const TAGS_LIMIT: usize = 64;
 /// The longest delay: 100 years of 366 days.
 const DELAY_LIMIT: Duration = Duration::from_hours(24 * 36_600);
+/// The most job ids of one call.
+const IDS_LIMIT: usize = 10_000;
+/// The most rows that one batch of a sweep or an operator's verb changes.
+const BATCH_LIMIT: u32 = 100_000;
 /// The shortest lease.
 const LEASE_LEAST: Duration = Duration::from_secs(1);
 /// The longest lease.
@@ -63,6 +69,9 @@ pub(super) fn job(job: &NewJob) -> Check {
     if let Some(context) = &job.trace_context {
         check_name("trace_context", context).map_err(|problem| problem.to_string())?;
     }
+    if job.on_finished == OnFinished::RunAgain && job.idempotency_key.is_none() {
+        return Err("on_finished needs an idempotency_key".to_owned());
+    }
     Ok(())
 }
 
@@ -84,6 +93,23 @@ pub(super) fn lease(what: &str, lease: Duration) -> Result<(), StoreError> {
     }
     if lease > LEASE_LIMIT {
         return Err(StoreError::invalid(format!("{what} is longer than 1 day")));
+    }
+    Ok(())
+}
+
+/// Checks how many jobs a call names.
+pub(super) fn ids(ids: &[JobId]) -> Result<(), StoreError> {
+    let count = ids.len();
+    if count > IDS_LIMIT {
+        return Err(StoreError::invalid(format!("{count} ids, more than {IDS_LIMIT}")));
+    }
+    Ok(())
+}
+
+/// Checks the bound of a batch.
+pub(super) fn batch(limit: u32) -> Result<(), StoreError> {
+    if !(1..=BATCH_LIMIT).contains(&limit) {
+        return Err(StoreError::invalid(format!("limit is not between 1 and {BATCH_LIMIT}")));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::super::{Beat, BeatReply, Held, Progress, Registration, StoreError};
+use super::super::{Beat, BeatReply, Held, Progress, Registration, StoreError, WorkerState};
 use super::clock::later;
 use super::state::{Return, State};
 use super::validate;
@@ -12,6 +12,8 @@ use crate::model::{ActorName, JobId, QueueName, Status, WorkerId};
 
 /// A worker session.
 pub(super) struct Session {
+    /// Lost once the leader has said so, whatever the clock does afterwards.
+    pub(super) state: WorkerState,
     pub(super) queues: BTreeSet<QueueName>,
     pub(super) actors: BTreeSet<ActorName>,
     pub(super) started_at: Timestamp,
@@ -20,7 +22,7 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn is_alive(&self, now: Timestamp) -> bool {
-        now < self.lease_expires_at
+        self.state == WorkerState::Active && now < self.lease_expires_at
     }
 }
 
@@ -44,6 +46,7 @@ impl State {
             return Err(StoreError::invalid("the worker's id is taken: a session needs a new one"));
         }
         let session = Session {
+            state: WorkerState::Active,
             queues: registration.queues.into_iter().collect(),
             actors: registration.actors.into_iter().collect(),
             started_at: now,
@@ -63,7 +66,7 @@ impl State {
             self.note(beat.worker, progress);
         }
         let leadership = beat.leadership.and_then(|lease| self.lead(now, beat.worker, lease));
-        Ok(BeatReply { leadership, cancel: Vec::new() })
+        Ok(BeatReply { leadership, cancel: self.cancel_requests(beat.worker) })
     }
 
     /// Stores a note of progress, if it comes from the attempt that runs.
@@ -90,7 +93,11 @@ impl State {
         }
         let held: Vec<JobId> = self.running.get(&worker).into_iter().flatten().map(|(_, id)| *id).collect();
         for id in &held {
-            self.give_back(*id, now, Return::RELEASED);
+            if self.cancelling.contains(id) {
+                self.end_cancelled(*id, now, None);
+            } else {
+                self.give_back(*id, now, Return::RELEASED);
+            }
         }
         self.leader.free(worker, now);
         held.len() as u64
@@ -99,7 +106,7 @@ impl State {
     /// Finds a session whose lease runs.
     pub(super) fn alive(&self, worker: WorkerId, now: Timestamp) -> Result<&Session, StoreError> {
         let session = self.workers.get(&worker).ok_or_else(|| lost(worker, "is unknown"))?;
-        if session.is_alive(now) { Ok(session) } else { Err(lost(worker, "has expired")) }
+        if session.is_alive(now) { Ok(session) } else { Err(lost(worker, "is lost or has expired")) }
     }
 
     /// Finds a session whose lease runs, to change it.
