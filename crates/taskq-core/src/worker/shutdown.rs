@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Worker;
 use super::backoff::Backoff;
 use super::handle::{RunError, ShutdownReport, Stopper};
 use super::session::Session;
-use super::supervisor::{FORCED_GRACE, Loops, Supervisor};
+use super::stop::StopReason;
+use super::supervisor::{Loops, Supervisor};
 
 /// How long the session's release is tried. If it fails, the session ends with its lease.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Ends the last session: claims nothing more, lets attempts go on for the grace, takes back what is left,
-/// settles everything. Returns how many attempts did not end.
-pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut Loops) -> u64 {
+/// settles everything.
+pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut Loops) {
     tracing::info!(worker = %session.id, running = session.attempts.running(), "the worker shuts down");
     loops.stop_claims.cancel();
     let orderly = async {
@@ -29,9 +30,9 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
             () = tokio::time::sleep(supervisor.worker.grace) => {}
             () = supervisor.stopper.stopping_now().cancelled() => {}
         }
-        session.attempts.force_all();
+        session.attempts.force_all(StopReason::ShuttingDown, Instant::now());
         // A handler that cannot be stopped must not stop the rest from being settled.
-        let _ = timeout(FORCED_GRACE, session.attempts.none_running()).await;
+        let _ = timeout(supervisor.worker.graces.forced, session.attempts.none_running()).await;
         // Bounded, since a store may answer beats and yet let settles wait.
         let _ = timeout(supervisor.worker.lease, session.attempts.none_unsettled()).await;
     };
@@ -41,7 +42,8 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
         () = orderly => false,
     };
     if lost {
-        return supervisor.abandon(session, loops).await;
+        supervisor.abandon(session, loops).await;
+        return;
     }
     let (stuck, unsettled) = (session.attempts.running(), session.attempts.unsettled());
     if unsettled > 0 {
@@ -54,13 +56,12 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
     } else {
         release(session).await;
     }
-    stuck as u64
 }
 
 async fn release(session: &Session) {
     let mut backoff = Backoff::brisk();
     let released = async {
-        while let Err(error) = session.store.release_worker(session.id).await {
+        while let Err(error) = session.reach.call(session.store.release_worker(session.id)).await {
             tracing::warn!(%error, "the session cannot be released; it is tried again");
             tokio::time::sleep(backoff.step()).await;
         }
