@@ -60,10 +60,7 @@ impl Leadership {
         let leads = self.term.borrow().is_some();
         let mut progress = self.progress();
         if leads && progress.last.is_some_and(|last| now.saturating_duration_since(last) > STALL) {
-            if progress.stands_back_until.is_none() {
-                tracing::error!("the leader's sweeps are stuck; it does not renew its lease");
-            }
-            progress.stands_back_until = Some(now + LEADER_LEASE);
+            progress.stand_back(now);
         }
         let stands_back = progress.stands_back_until.is_some_and(|until| now < until);
         if !stands_back {
@@ -90,6 +87,11 @@ impl Leadership {
         self.poke.notify_one();
     }
 
+    /// Leaves the lease to others for a while.
+    fn stand_back(&self, now: Instant) {
+        self.progress().stand_back(now);
+    }
+
     fn resign(&self) {
         self.term.send_replace(None);
     }
@@ -97,6 +99,15 @@ impl Leadership {
     fn progress(&self) -> MutexGuard<'_, Progress> {
         // Nothing panics while it is held, so what a poisoned lock guards is whole.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    fn stand_back(&mut self, now: Instant) {
+        if self.stands_back_until.is_none() {
+            tracing::error!("the leader's sweeps are stuck; it does not renew its lease");
+        }
+        self.stands_back_until = Some(now + LEADER_LEASE);
     }
 }
 
@@ -201,6 +212,10 @@ impl Fence {
             Ok(result) => result.map_err(Halt::Failed),
             Err(_) => {
                 tracing::warn!(sweep, "a sweep outlasted the leader's lease");
+                if self.term().is_ok() {
+                    // The beats went through meanwhile, so it is the sweeps that are stuck.
+                    self.0.leadership.stand_back(Instant::now());
+                }
                 Err(Halt::Over)
             }
         }

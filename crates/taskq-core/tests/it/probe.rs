@@ -91,6 +91,7 @@ pub(crate) struct Probe {
     /// Fails calls after they took effect, instead of before.
     lose_answers: bool,
     runtime: Option<tokio::runtime::Handle>,
+    immovable: Option<JobId>,
 }
 
 const OPEN: usize = 1 << 20;
@@ -122,6 +123,7 @@ impl Probe {
             gate: Semaphore::new(OPEN),
             lose_answers: false,
             runtime: None,
+            immovable: None,
         }
     }
 
@@ -132,6 +134,12 @@ impl Probe {
 
     pub(crate) fn on(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.runtime = Some(runtime);
+        self
+    }
+
+    /// Lets reclaims meet a problem with one job.
+    pub(crate) fn with_immovable(mut self, job: JobId) -> Self {
+        self.immovable = Some(job);
         self
     }
 
@@ -288,7 +296,19 @@ impl Store for Probe {
         skip: Vec<JobId>,
     ) -> Result<Vec<Reclaimed>, StoreError> {
         let call = Call::Reclaim { forgive, skip: skip.clone() };
-        self.pass(call, self.inner.reclaim(leader, epoch, limit, forgive, skip)).await
+        let deed = async {
+            let met = self.immovable.filter(|id| !skip.contains(id));
+            let skip = skip.iter().copied().chain(self.immovable).collect();
+            let mut reclaimed = self.inner.reclaim(leader, epoch, limit, forgive, skip).await?;
+            if let Some(id) = met
+                && let Some(job) = self.inner.job(id).await?.filter(|job| job.status == Status::Running)
+            {
+                let problem = Some("told to be".to_owned());
+                reclaimed.push(Reclaimed { id, epoch: job.epoch, status: job.status, problem });
+            }
+            Ok(reclaimed)
+        };
+        self.pass(call, deed).await
     }
 
     async fn forget_workers(
