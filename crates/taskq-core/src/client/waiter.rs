@@ -139,7 +139,8 @@ impl Polls {
     }
 
     fn add(&mut self, id: JobId, answer: oneshot::Sender<Answer>, now: Instant) {
-        let waiting = self.waiting.entry(id).or_insert(Waiting { since: now, due: None, answers: Vec::new() });
+        let waiting =
+            self.waiting.entry(id).or_insert(Waiting { since: now, due: None, answers: Vec::new() });
         waiting.since = now;
         waiting.due = Some(now);
         waiting.answers.push(answer);

@@ -10,6 +10,7 @@ use super::handle::{RunError, ShutdownReport, Stopper};
 use super::session::Session;
 use super::stop::StopReason;
 use super::supervisor::{Loops, Supervisor};
+use crate::model::WorkerId;
 
 /// How long the session's release is tried. If it fails, the session ends with its lease.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
@@ -42,9 +43,13 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
         () = orderly => false,
     };
     if lost {
-        supervisor.abandon(session, loops).await;
+        if supervisor.abandon(session, loops).await == 0 {
+            release(supervisor, session.id).await;
+        }
         return;
     }
+    // What a claim in flight may still bring goes back with the session.
+    loops.claimer.abort();
     let (stuck, unsettled) = (session.attempts.running(), session.attempts.unsettled());
     if unsettled > 0 {
         tracing::warn!(worker = %session.id, outcomes = unsettled, "outcomes could not be settled in time");
@@ -54,20 +59,21 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
         // Their jobs must not run elsewhere while they run here: they stay with the session until its lease ends.
         tracing::error!(worker = %session.id, attempts = stuck, "attempts have not ended; their jobs are not given back");
     } else {
-        release(session).await;
+        release(supervisor, session.id).await;
     }
 }
 
-async fn release(session: &Session) {
+/// Gives back what a session holds whose attempts have all ended.
+pub(super) async fn release(supervisor: &Supervisor, session: WorkerId) {
     let mut backoff = Backoff::brisk();
     let released = async {
-        while let Err(error) = session.reach.call(session.store.release_worker(session.id)).await {
+        while let Err(error) = supervisor.reach.call(supervisor.store.release_worker(session)).await {
             tracing::warn!(%error, "the session cannot be released; it is tried again");
             tokio::time::sleep(backoff.step()).await;
         }
     };
     if timeout(RELEASE_LIMIT, released).await.is_err() {
-        tracing::warn!(worker = %session.id, "the session is left to end with its lease");
+        tracing::warn!(worker = %session, "the session is left to end with its lease");
     }
 }
 

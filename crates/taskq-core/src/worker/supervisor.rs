@@ -40,8 +40,8 @@ pub(super) fn start(worker: Worker) -> WorkerHandle {
 
 pub(super) struct Supervisor {
     pub(super) worker: Worker,
-    store: Arc<dyn Store>,
-    reach: Arc<Reach>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) reach: Arc<Reach>,
     user: Handle,
     slots: Arc<Slots>,
     pub(super) totals: Totals,
@@ -68,6 +68,9 @@ impl Supervisor {
         let mut first = true;
         loop {
             let Some((session, registered)) = self.open(dead, first).await? else {
+                if let Some(dead) = dead {
+                    shutdown::release(&self, dead).await;
+                }
                 return Ok(self.report());
             };
             first = false;

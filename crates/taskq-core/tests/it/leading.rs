@@ -169,7 +169,7 @@ async fn the_failure_of_one_sweep_stops_no_other() {
             let fails = match call {
                 Call::Promote => broken == "promote",
                 Call::MarkLost => broken == "mark_lost",
-                Call::Reclaim { .. } => broken == "reclaim",
+                Call::Reclaim(_) => broken == "reclaim",
                 Call::SweepsDue => broken == "sweeps_due",
                 _ => false,
             };
@@ -215,7 +215,7 @@ async fn a_job_that_cannot_be_moved_is_passed_over_and_tried_every_minute() {
     let (tries, calls) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&second));
     let seen = Arc::clone(&tries);
     second.act(move |call| {
-        if let Call::Reclaim { skip, .. } = call
+        if let Call::Reclaim(skip) = call
             && !skip.contains(&bad)
         {
             seen.lock().unwrap().push(Instant::now());

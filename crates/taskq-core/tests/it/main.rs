@@ -8,6 +8,8 @@ mod engine;
 mod jobs;
 mod leading;
 mod lifecycle;
+mod operate;
 mod outcomes;
 mod probe;
 mod reconcile;
+mod shutdown;

@@ -25,7 +25,7 @@ pub(crate) enum Call {
     SweepsDue,
     Promote,
     MarkLost,
-    Reclaim { forgive: bool, skip: Vec<JobId> },
+    Reclaim(Vec<JobId>),
     Forget,
     Endings,
 }
@@ -43,7 +43,7 @@ impl Call {
             Self::SweepsDue => "sweeps_due",
             Self::Promote => "promote",
             Self::MarkLost => "mark_lost",
-            Self::Reclaim { .. } => "reclaim",
+            Self::Reclaim(_) => "reclaim",
             Self::Forget => "forget",
             Self::Endings => "endings",
         }
@@ -295,7 +295,7 @@ impl Store for Probe {
         forgive: bool,
         skip: Vec<JobId>,
     ) -> Result<Vec<Reclaimed>, StoreError> {
-        let call = Call::Reclaim { forgive, skip: skip.clone() };
+        let call = Call::Reclaim(skip.clone());
         let deed = async {
             let met = self.immovable.filter(|id| !skip.contains(id));
             let skip = skip.iter().copied().chain(self.immovable).collect();
