@@ -174,10 +174,13 @@ pub(crate) async fn jobs_that_wait_again_are_promoted_too(scene: Scene<'_>) {
     assert_eq!(scene.worker().await.claim_ids(10).await, [snoozing.id, failing.id]);
 }
 
-pub(crate) async fn promoting_nothing_is_refused(scene: Scene<'_>) {
+pub(crate) async fn promoting_out_of_bounds_is_refused(scene: Scene<'_>) {
     let leader = scene.worker().await;
     let epoch = leader.must_lead().await;
-    assert_invalid(scene.store.promote(leader.id, epoch, 0).await, None);
+    for limit in [0, 100_001, u32::MAX] {
+        assert_invalid(scene.store.promote(leader.id, epoch, limit).await, None);
+    }
+    scene.store.promote(leader.id, epoch, 100_000).await.expect("at its bound");
 }
 
 pub(crate) async fn a_job_past_its_deadline_is_promoted_and_then_ends(scene: Scene<'_>) {

@@ -13,13 +13,19 @@
 //! the call stored to lie between. Leases and delays are minutes and hours, far from what a slow machine
 //! takes.
 
+mod cancel;
 mod claim;
 mod draft;
 mod enqueue;
 mod harness;
+mod idempotency;
 mod leader;
+mod leading;
 mod list;
+mod operator;
+mod pause;
 mod queries;
+mod rescue;
 mod retry;
 mod scene;
 mod settle;

@@ -65,6 +65,7 @@ macro_rules! each_behaviour {
                 a_success_clears_the_error_of_earlier_attempts
                 a_final_failure_ends_the_job
                 a_cancelled_job_ends_with_the_reason_if_there_is_one
+                an_abandoned_job_is_never_tried_again
                 what_has_no_error_of_its_own_leaves_the_last_one
                 a_snoozed_job_waits_without_burning_an_attempt
                 a_snooze_of_zero_makes_the_job_ready
@@ -141,8 +142,109 @@ macro_rules! each_behaviour {
                 promoting_goes_from_the_oldest_and_stops_at_its_limit
                 promoting_tells_when_the_next_job_is_due
                 jobs_that_wait_again_are_promoted_too
-                promoting_nothing_is_refused
+                promoting_out_of_bounds_is_refused
                 a_job_past_its_deadline_is_promoted_and_then_ends
+            }
+            rescue {
+                only_the_leader_rescues
+                a_sweep_out_of_bounds_is_refused
+                a_worker_whose_lease_runs_is_not_lost
+                a_lost_worker_can_do_nothing_more
+                workers_are_declared_lost_by_id_up_to_the_limit
+                nothing_is_taken_from_a_worker_that_was_not_declared_lost
+                a_job_whose_first_attempt_was_lost_waits_a_second_at_most
+                a_shorter_delay_of_the_policy_counts_at_once
+                later_losses_wait_as_the_policy_says
+                a_job_that_kills_its_workers_ends_crashed
+                the_last_attempt_ends_the_job_when_it_is_lost
+                losses_and_failures_share_one_budget
+                forgiving_burns_no_attempt
+                a_settlement_after_reclaim_is_stale
+                what_a_worker_settled_before_it_was_lost_may_be_repeated
+                jobs_are_taken_by_worker_and_start_up_to_the_limit
+                a_job_that_is_to_be_skipped_is_passed_over
+                reclaiming_leaves_everything_else_alone
+                a_lost_worker_can_still_be_released
+                a_reclaimed_job_still_has_its_deadline
+                a_lost_worker_is_forgotten_an_hour_after_its_lease
+                only_workers_declared_lost_are_forgotten_up_to_the_limit
+                the_probe_says_what_there_is_to_do
+                a_leader_before_takes_nothing
+            }
+            cancel {
+                a_job_that_has_not_started_ends_at_once
+                a_job_between_attempts_ends_at_once
+                the_reason_is_recorded
+                a_running_job_runs_on_while_its_worker_is_told
+                a_request_is_told_at_every_beat_until_its_attempt_ends
+                a_beat_that_leads_is_told_too
+                each_worker_is_told_of_its_own_jobs
+                a_request_names_the_attempt_that_runs
+                who_asks_again_is_answered_alike
+                a_job_that_has_ended_is_left_alone
+                answers_come_in_the_order_of_the_ids
+                too_many_ids_are_refused
+                a_job_to_be_cancelled_is_not_tried_again
+                a_job_to_be_cancelled_keeps_its_last_error
+                what_ends_a_job_anyway_stands
+                what_was_settled_after_a_request_may_be_repeated
+                a_lost_job_to_be_cancelled_ends_cancelled
+                a_released_session_ends_its_jobs_to_be_cancelled
+                an_operators_retry_takes_a_request_back
+            }
+            operator {
+                a_job_of_every_terminal_status_is_tried_again
+                a_job_that_ended_before_it_started_is_tried_again
+                a_retry_gives_a_fresh_budget_and_keeps_the_history
+                a_crashed_job_has_a_fresh_budget_too
+                a_job_that_ends_before_its_new_start_keeps_one_record_of_the_old
+                a_retried_job_takes_its_place_by_the_time_of_the_retry
+                a_job_that_has_not_ended_is_not_retried
+                answers_to_a_retry_come_in_the_order_of_the_ids
+                too_many_ids_to_retry_are_refused
+                what_was_settled_before_a_retry_may_be_repeated
+                every_field_of_a_match_narrows
+                a_cancellation_by_match_counts_what_it_did
+                a_cancellation_by_match_goes_on_batch_by_batch
+                a_batch_goes_on_behind_the_id_it_is_given
+                a_batch_looks_at_a_bounded_number_of_jobs
+                a_batch_may_hold_more_than_a_list_of_ids
+                a_retry_by_match_counts_what_it_did
+                a_match_that_finds_nothing_is_no_error
+                a_batch_out_of_bounds_is_refused
+            }
+            pause {
+                a_paused_queue_hands_out_nothing
+                a_paused_actor_is_held_back_in_every_queue
+                the_other_queues_of_a_claim_go_on
+                every_worker_is_held_back
+                pausing_and_resuming_tell_whether_they_changed_something
+                a_queue_and_an_actor_of_one_name_are_two
+                paused_queues_are_listed_as_such
+                paused_actors_are_listed_by_name
+                a_claim_from_what_is_paused_is_checked_as_ever
+                a_claim_from_what_is_paused_ends_no_late_jobs
+                everything_but_the_claim_goes_on_while_paused
+            }
+            idempotency {
+                a_key_lets_one_job_in
+                a_call_with_a_key_may_be_repeated
+                the_answer_tells_where_the_keys_job_stands
+                keys_are_told_apart_exactly
+                each_actor_has_its_own_keys
+                a_key_expires_after_seven_days
+                a_key_that_expired_is_not_taken_over_but_free
+                run_again_replaces_a_job_that_has_ended
+                run_again_leaves_a_job_that_has_not_ended
+                a_key_that_was_taken_over_lasts_seven_days_more
+                run_again_without_a_key_is_refused
+                of_one_key_in_a_call_the_first_wins
+                of_one_key_in_a_call_one_job_runs_again
+                jobs_with_and_without_keys_mix
+                a_taken_key_counts_before_an_id
+                a_refused_call_takes_no_key
+                of_calls_at_once_with_one_key_one_wins
+                of_calls_at_once_one_job_runs_again
             }
             queries {
                 an_unknown_job_is_none
@@ -155,6 +257,8 @@ macro_rules! each_behaviour {
                 queues_are_summarised
                 a_queue_whose_jobs_have_ended_is_not_listed
                 workers_are_listed_oldest_first
+                every_worker_is_listed_with_its_state
+                the_leader_is_named_while_its_lease_runs
                 a_queue_counts_live_workers_only
                 stats_count_every_status
                 stats_name_ready_jobs_that_nobody_serves
@@ -171,6 +275,13 @@ macro_rules! each_behaviour {
                 a_job_that_is_ready_again_wakes_its_queue
                 a_released_session_wakes_the_queues_of_its_jobs
                 a_promoted_job_wakes_its_queue
+                a_reclaimed_job_wakes_the_leader
+                a_forgiven_job_wakes_its_queue
+                a_request_to_cancel_wakes_the_worker
+                a_cancellation_by_match_wakes_the_workers
+                a_job_that_an_operator_retries_wakes_its_queue
+                a_resumed_queue_is_woken
+                a_resumed_actor_wakes_the_queues_of_its_jobs
             }
         }
     };

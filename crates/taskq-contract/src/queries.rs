@@ -3,20 +3,16 @@
 use std::collections::BTreeMap;
 
 use taskq_core::model::{JobId, Outcome, Status};
-use taskq_core::store::{ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary};
+use taskq_core::store::{ActorSummary, Count, Ending, JobFilter, LeaderSummary, QueueMode, WorkerState};
 
 use crate::draft::{actor, draft, json, queue};
 use crate::scene::{HOUR, MINUTE, Scene, assert_invalid};
-use crate::worker::{LEASE, error, failed_for_good, succeeded};
+use crate::worker::{LEADER_LEASE, LEASE, abandoned, error, failed_for_good, succeeded};
 
 impl Scene<'_> {
     async fn list(&self, filter: JobFilter) -> Vec<JobId> {
         let jobs = self.store.jobs(filter).await.expect("the filter is valid");
         jobs.into_iter().map(|job| job.id).collect()
-    }
-
-    async fn queues(&self) -> Vec<QueueSummary> {
-        self.store.queues().await.expect("reading succeeds")
     }
 
     async fn endings(&self, ids: &[JobId]) -> BTreeMap<JobId, Ending> {
@@ -85,11 +81,15 @@ pub(crate) async fn each_status_can_be_listed(scene: Scene<'_>) {
         (succeeded(), Status::Succeeded),
         (failed_for_good(), Status::Failed),
         (Outcome::Cancelled { error: None }, Status::Cancelled),
+        (abandoned(), Status::Abandoned),
     ] {
         let (worker, job) = scene.running(draft()).await;
         worker.end(&job, outcome).await;
         assert_eq!(scene.list(JobFilter { status: Some(status), ..everything() }).await, [job.id]);
     }
+    let (_worker, job) = scene.expired(draft().max_attempts(1)).await;
+    scene.rescue().await;
+    assert_eq!(scene.list(JobFilter { status: Some(Status::Crashed), ..everything() }).await, [job.id]);
     let (_worker, job) = scene.running(draft()).await;
     assert_eq!(scene.list(JobFilter { status: Some(Status::Running), ..everything() }).await, [job.id]);
 }
@@ -173,6 +173,46 @@ pub(crate) async fn workers_are_listed_oldest_first(scene: Scene<'_>) {
     }
     let listed: Vec<_> = scene.stats().await.workers.iter().map(|summary| summary.worker).collect();
     assert_eq!(listed, workers);
+}
+
+pub(crate) async fn every_worker_is_listed_with_its_state(scene: Scene<'_>) {
+    assert_eq!(scene.workers().await, []);
+    let (declared, _job) = scene.expired(draft()).await;
+    let leader = scene.leading().await;
+    assert_eq!(leader.mark_lost().await, 1);
+    leader.step_down().await;
+    let expired = scene.worker().await;
+    scene.advance(LEASE).await;
+    let (alive, when) = scene.during(scene.worker_for(&["r"], &["b"])).await;
+    let workers = scene.workers().await;
+    let listed: Vec<_> = workers.iter().map(|summary| (summary.worker, summary.state)).collect();
+    let expected =
+        [(declared.id, WorkerState::Lost), (expired.id, WorkerState::Lost), (alive.id, WorkerState::Active)];
+    assert_eq!(listed, expected, "oldest first");
+    assert_eq!(workers[0].running, Count::of(1), "what was not taken from it yet");
+    assert_eq!((&workers[2].queues, &workers[2].actors), (&vec![queue("r")], &vec![actor("b")]));
+    when.assert_holds(workers[2].started_at);
+    when.later(LEASE).assert_holds(workers[2].lease_expires_at);
+    assert_eq!(scene.stats().await.workers, workers[2..], "the summary names live ones only");
+    alive.release().await;
+    assert_eq!(scene.workers().await.len(), 2);
+}
+
+pub(crate) async fn the_leader_is_named_while_its_lease_runs(scene: Scene<'_>) {
+    let leader = async || scene.store.leader().await.expect("reading succeeds");
+    assert_eq!(leader().await, None);
+    let (first, when) = scene.during(scene.leading()).await;
+    let summary = leader().await.expect("somebody leads");
+    let expected = LeaderSummary { worker: first.worker.id, epoch: first.epoch.0, ..summary };
+    assert_eq!(summary, expected);
+    when.later(LEADER_LEASE).assert_holds(summary.expires_at);
+    scene.advance(LEADER_LEASE).await;
+    assert_eq!(leader().await, None);
+    let second = scene.leading().await;
+    let summary = leader().await.expect("somebody leads");
+    assert_eq!((summary.worker, summary.epoch), (second.worker.id, second.epoch.0));
+    second.step_down().await;
+    assert_eq!(leader().await, None);
 }
 
 pub(crate) async fn a_queue_counts_live_workers_only(scene: Scene<'_>) {

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use taskq_core::model::{AttemptRecord, ClaimedJob, Enqueued, JobId, JobRecord, OutcomeKind, Status};
-use taskq_core::store::{Stats, Store, StoreError};
+use taskq_core::store::{
+    CancelOutcome, Cancelled, QueueSummary, Reclaimed, Retried, Stats, Store, StoreError, WorkerSummary,
+};
 
 use crate::Harness;
 use crate::draft::Draft;
-use crate::worker::Worker;
+use crate::leading::Leading;
+use crate::worker::{LEASE, Worker};
 
 /// A minute.
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
@@ -118,12 +121,48 @@ impl<'h> Scene<'h> {
         (worker, claimed)
     }
 
+    /// Enqueues a job, lets a worker of its own claim it, and lets that worker's lease end.
+    pub(crate) async fn expired(&self, job: Draft) -> (Worker<'_>, ClaimedJob) {
+        let running = self.running(job).await;
+        self.advance(LEASE).await;
+        running
+    }
+
+    /// Registers a worker that leads.
+    pub(crate) async fn leading(&self) -> Leading<'_> {
+        Leading::begin(self).await
+    }
+
     /// Lets a leader make every due job ready.
     pub(crate) async fn promote_all(&self) {
-        let leader = self.worker().await;
-        let epoch = leader.lead().await.expect("nobody leads yet");
-        self.store.promote(leader.id, epoch, 1_000).await.expect("the worker leads");
-        leader.release().await;
+        let leader = self.leading().await;
+        self.store.promote(leader.worker.id, leader.epoch, 1_000).await.expect("the worker leads");
+        leader.step_down().await;
+    }
+
+    /// Lets a leader take every job from the workers whose lease has ended. The jobs come by id.
+    pub(crate) async fn rescue(&self) -> Vec<Reclaimed> {
+        let leader = self.leading().await;
+        leader.mark_lost().await;
+        let reclaimed = leader.reclaim().await;
+        leader.step_down().await;
+        reclaimed
+    }
+
+    /// Cancels jobs without a reason.
+    pub(crate) async fn cancel(&self, ids: &[JobId]) -> Vec<Cancelled> {
+        self.store.cancel(ids.to_vec(), None).await.expect("not too many ids")
+    }
+
+    /// Asks to cancel a job that runs.
+    pub(crate) async fn request_cancel(&self, id: JobId) {
+        let status = Some(Status::Running);
+        assert_eq!(self.cancel(&[id]).await, [Cancelled { id, outcome: CancelOutcome::Requested, status }]);
+    }
+
+    /// Makes ended jobs ready again.
+    pub(crate) async fn retry(&self, ids: &[JobId]) -> Vec<Retried> {
+        self.store.retry(ids.to_vec()).await.expect("not too many ids")
     }
 
     /// Reads a job that must be there.
@@ -145,6 +184,16 @@ impl<'h> Scene<'h> {
     pub(crate) async fn told(&self, id: JobId) -> Vec<(i64, i32, OutcomeKind)> {
         let attempts = self.attempts(id).await;
         attempts.into_iter().map(|attempt| (attempt.epoch.0, attempt.attempt, attempt.outcome)).collect()
+    }
+
+    /// Reads the summaries of the queues.
+    pub(crate) async fn queues(&self) -> Vec<QueueSummary> {
+        self.store.queues().await.expect("reading succeeds")
+    }
+
+    /// Reads every worker session.
+    pub(crate) async fn workers(&self) -> Vec<WorkerSummary> {
+        self.store.workers().await.expect("reading succeeds")
     }
 
     /// Reads the summary of the store.

@@ -9,12 +9,14 @@ use taskq_core::model::{
 
 use crate::draft::{Draft, draft, json, json_of_bytes};
 use crate::scene::{HOUR, MINUTE, Scene, assert_invalid};
-use crate::worker::{LEASE, cancelled, error, failed, failed_for_good, of, retry_after, snoozed, succeeded};
+use crate::worker::{
+    LEASE, abandoned, cancelled, error, failed, failed_for_good, of, retry_after, snoozed, succeeded,
+};
 
 use SettleReason::{Applied, Gone, Repeated, Stale};
 
 /// Every outcome, by the status to which it brings a job with attempts left, and a retry every hour.
-fn outcomes() -> [(Outcome, Status); 7] {
+fn outcomes() -> [(Outcome, Status); 8] {
     [
         (succeeded(), Status::Succeeded),
         (failed(), Status::Scheduled),
@@ -23,6 +25,7 @@ fn outcomes() -> [(Outcome, Status); 7] {
         (snoozed(HOUR), Status::Scheduled),
         (Outcome::Released, Status::Pending),
         (cancelled(), Status::Cancelled),
+        (abandoned(), Status::Abandoned),
     ]
 }
 
@@ -92,6 +95,23 @@ pub(crate) async fn a_cancelled_job_ends_with_the_reason_if_there_is_one(scene: 
     let job = worker.claim_one().await;
     worker.end(&job, Outcome::Cancelled { error: Some(error("not wanted")) }).await;
     assert_eq!(scene.job(id).await.error, Some(error("not wanted")));
+}
+
+pub(crate) async fn an_abandoned_job_is_never_tried_again(scene: Scene<'_>) {
+    let (worker, job) = scene.running(draft().retry_every(Duration::ZERO)).await;
+    let (status, when) = scene.during(worker.end(&job, abandoned())).await;
+    assert_eq!(status, Status::Abandoned);
+    let ended = scene.job(job.id).await;
+    when.assert_holds(ended.finished_at);
+    assert_eq!((ended.status, &ended.result), (Status::Abandoned, &None));
+    assert_eq!(ended.error.as_ref(), Some(&error("it did not return")));
+    assert_eq!((ended.worker, ended.epoch, ended.attempt), (Some(worker.id), Epoch(1), 1));
+    assert!(scene.attempts(job.id).await.is_empty(), "the last attempt is on the job itself");
+    scene.advance(LEASE).await;
+    assert_eq!(scene.rescue().await, []);
+    scene.promote_all().await;
+    assert!(scene.worker().await.claim(10).await.is_empty());
+    assert_eq!(scene.job(job.id).await, ended);
 }
 
 pub(crate) async fn what_has_no_error_of_its_own_leaves_the_last_one(scene: Scene<'_>) {
@@ -232,7 +252,7 @@ pub(crate) async fn an_earlier_attempt_is_stale_while_a_later_one_runs(scene: Sc
     let second = worker.claim_one().await;
     assert_eq!((second.id, second.attempt), (first.id, first.attempt), "the number was given back");
     let before = scene.job(first.id).await;
-    for outcome in [succeeded(), failed_for_good(), snoozed(HOUR), cancelled()] {
+    for outcome in [succeeded(), failed_for_good(), snoozed(HOUR), cancelled(), abandoned()] {
         let settled = worker.settle(&first, outcome).await;
         assert_eq!((settled.reason, settled.status), (Stale, Some(Status::Running)));
     }

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use taskq_core::model::Outcome;
-use taskq_core::store::{Wake, Wakes};
+use taskq_core::store::{JobMatch, Wake, Wakes};
 
 use crate::draft::{draft, queue};
-use crate::scene::{HOUR, MINUTE, Scene};
-use crate::worker::{failed, retry_after, snoozed};
+use crate::pause::{of_actor, of_queue};
+use crate::scene::{HOUR, Scene};
+use crate::worker::{failed, retry_after, snoozed, succeeded};
 
 /// How long a hint may take, in real time: a deadline for a broken store, not a pace.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A delay after which a job is due before a leader would look by itself, which may be a second or more.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Waits for a hint and passes over all others.
 async fn wait_for(wakes: &mut Wakes, expected: Wake) {
@@ -55,15 +59,15 @@ pub(crate) async fn every_subscriber_is_woken(scene: Scene<'_>) {
 
 pub(crate) async fn a_scheduled_job_wakes_the_leader(scene: Scene<'_>) {
     let mut wakes = scene.store.wakes();
-    scene.add(draft().after(HOUR)).await;
+    scene.add(draft().after(SOON)).await;
     wait_for(&mut wakes, Wake::Due).await;
-    scene.add(draft().at(scene.now().await + MINUTE)).await;
+    scene.add(draft().at(scene.now().await + SOON)).await;
     wait_for(&mut wakes, Wake::Due).await;
 }
 
 pub(crate) async fn a_job_that_waits_again_wakes_the_leader(scene: Scene<'_>) {
-    for outcome in [failed(), retry_after(HOUR), snoozed(HOUR)] {
-        let (worker, job) = scene.running(draft().retry_every(HOUR)).await;
+    for outcome in [failed(), retry_after(SOON), snoozed(SOON)] {
+        let (worker, job) = scene.running(draft().retry_every(SOON)).await;
         let mut wakes = scene.store.wakes();
         worker.end(&job, outcome).await;
         wait_for(&mut wakes, Wake::Due).await;
@@ -105,4 +109,71 @@ pub(crate) async fn a_promoted_job_wakes_its_queue(scene: Scene<'_>) {
     let mut wakes = scene.store.wakes();
     scene.promote_all().await;
     wait_for(&mut wakes, ready("r")).await;
+}
+
+pub(crate) async fn a_reclaimed_job_wakes_the_leader(scene: Scene<'_>) {
+    let (_worker, _job) = scene.expired(draft()).await;
+    let mut wakes = scene.store.wakes();
+    scene.rescue().await;
+    wait_for(&mut wakes, Wake::Due).await;
+}
+
+pub(crate) async fn a_forgiven_job_wakes_its_queue(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    let (_worker, _job) = scene.expired(draft()).await;
+    wait_for(&mut wakes, ready("q")).await;
+    let leader = scene.leading().await;
+    leader.mark_lost().await;
+    leader.forgive().await;
+    wait_for(&mut wakes, ready("q")).await;
+}
+
+pub(crate) async fn a_request_to_cancel_wakes_the_worker(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    let (left, mine) = scene.running(draft()).await;
+    let (right, theirs) = scene.running(draft()).await;
+    scene.request_cancel(theirs.id).await;
+    wait_for(&mut wakes, Wake::Cancel(right.id)).await;
+    scene.request_cancel(mine.id).await;
+    wait_for(&mut wakes, Wake::Cancel(left.id)).await;
+}
+
+pub(crate) async fn a_cancellation_by_match_wakes_the_workers(scene: Scene<'_>) {
+    let (left, _mine) = scene.running(draft()).await;
+    let (right, _theirs) = scene.running(draft()).await;
+    let (mut first, mut second) = (scene.store.wakes(), scene.store.wakes());
+    scene.store.cancel_matching(JobMatch::default(), 10, None, None).await.expect("valid");
+    wait_for(&mut first, Wake::Cancel(left.id)).await;
+    wait_for(&mut second, Wake::Cancel(right.id)).await;
+}
+
+pub(crate) async fn a_job_that_an_operator_retries_wakes_its_queue(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    let (worker, job) = scene.running(draft()).await;
+    wait_for(&mut wakes, ready("q")).await;
+    worker.end(&job, succeeded()).await;
+    scene.retry(&[job.id]).await;
+    wait_for(&mut wakes, ready("q")).await;
+}
+
+pub(crate) async fn a_resumed_queue_is_woken(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    scene.add(draft()).await;
+    // The hint of the enqueue comes first, so the next one is the resumption's.
+    wait_for(&mut wakes, ready("q")).await;
+    scene.store.pause(of_queue("q")).await.expect("pausing succeeds");
+    scene.store.resume(of_queue("q")).await.expect("resuming succeeds");
+    wait_for(&mut wakes, ready("q")).await;
+}
+
+pub(crate) async fn a_resumed_actor_wakes_the_queues_of_its_jobs(scene: Scene<'_>) {
+    let _worker = scene.worker_for(&["q", "r"], &["a"]).await;
+    let (mut of_q, mut of_r) = (scene.store.wakes(), scene.store.wakes());
+    scene.enqueue([draft(), draft().queue("r")]).await;
+    wait_for(&mut of_q, ready("q")).await;
+    wait_for(&mut of_r, ready("r")).await;
+    scene.store.pause(of_actor("a")).await.expect("pausing succeeds");
+    scene.store.resume(of_actor("a")).await.expect("resuming succeeds");
+    wait_for(&mut of_q, ready("q")).await;
+    wait_for(&mut of_r, ready("r")).await;
 }

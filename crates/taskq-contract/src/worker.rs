@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taskq_core::model::{
-    ClaimedJob, ErrorRecord, JobId, Outcome, SettleReason, Settled, Settlement, Status, WorkerId,
+    ClaimedJob, Epoch, ErrorRecord, JobId, Outcome, SettleReason, Settled, Settlement, Status, WorkerId,
 };
 use taskq_core::store::{
     Beat, BeatReply, ClaimRequest, Claimed, Held, LeaderEpoch, Progress, QueueSlots, Registration,
@@ -116,6 +116,18 @@ impl<'s> Worker<'s> {
         self.try_beat().await.expect("the session is alive");
     }
 
+    /// Beats and returns the attempts that somebody asked to cancel, by job.
+    pub(crate) async fn requests(&self) -> Vec<(JobId, Epoch)> {
+        let mut requests = self.try_beat().await.expect("the session is alive").cancel;
+        requests.sort_unstable();
+        requests
+    }
+
+    /// The error of a job that was taken from the session after its loss.
+    pub(crate) fn loss(&self) -> ErrorRecord {
+        ErrorRecord::new("lost", &format!("worker {} was lost", self.id))
+    }
+
     /// Beats with a note of progress.
     pub(crate) async fn note(&self, job: &ClaimedJob, progress: &str) -> Result<BeatReply, StoreError> {
         let note = Progress { id: job.id, epoch: job.epoch, progress: json(progress) };
@@ -123,9 +135,13 @@ impl<'s> Worker<'s> {
     }
 
     /// Beats and asks to lead.
+    pub(crate) async fn try_lead(&self) -> Result<BeatReply, StoreError> {
+        self.scene.store.heartbeat(Beat { leadership: Some(LEADER_LEASE), ..self.plain_beat() }).await
+    }
+
+    /// Beats and asks to lead.
     pub(crate) async fn lead(&self) -> Option<LeaderEpoch> {
-        let beat = Beat { leadership: Some(LEADER_LEASE), ..self.plain_beat() };
-        self.scene.store.heartbeat(beat).await.expect("the session is alive").leadership
+        self.try_lead().await.expect("the session is alive").leadership
     }
 
     pub(crate) async fn held(&self) -> Vec<Held> {
@@ -182,6 +198,10 @@ pub(crate) fn snoozed(delay: Duration) -> Outcome {
 
 pub(crate) fn cancelled() -> Outcome {
     Outcome::Cancelled { error: None }
+}
+
+pub(crate) fn abandoned() -> Outcome {
+    Outcome::Abandoned { error: error("it did not return") }
 }
 
 pub(crate) fn error(message: &str) -> ErrorRecord {

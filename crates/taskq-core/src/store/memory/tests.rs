@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::model::{ActorName, Epoch, ErrorRecord, Json, Outcome, QueueName, RetryPolicy, Schedule, Status};
-use crate::store::QueueSlots;
+use crate::model::{
+    ActorName, Epoch, ErrorRecord, Json, Outcome, QueueName, RetryPolicy, Schedule, SettleReason, Status,
+};
+use crate::store::{QueueSlots, WorkerState};
 
 const LEASE: Duration = Duration::from_mins(1);
 
@@ -74,6 +76,26 @@ async fn a_released_job_is_ready_even_if_the_clock_stepped_back() {
     store.release_worker(worker).await.unwrap();
     assert_eq!(store.job(id).await.unwrap().unwrap().status, Status::Pending);
     assert_eq!(store.queues().await.unwrap()[0].oldest_pending, Some(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn a_lost_worker_stays_lost_even_if_the_clock_stepped_back() {
+    let clock = TestClock::new(start());
+    let store = MemoryStore::new(clock.clone());
+    store.enqueue(vec![job("q")]).await.unwrap();
+    let lost = worker(&store).await;
+    let id = claim(&store, lost).await;
+    clock.advance(LEASE);
+    let leader = worker(&store).await;
+    let beat = |worker| Beat { worker, lease: LEASE, progress: Vec::new(), leadership: Some(LEASE) };
+    let epoch = store.heartbeat(beat(leader)).await.unwrap().leadership.unwrap();
+    assert_eq!(store.mark_lost(leader, epoch, 10).await.unwrap(), 1);
+    clock.set(start());
+    assert!(matches!(store.heartbeat(beat(lost)).await, Err(StoreError::LeaseLost { .. })));
+    let settlement = Settlement { id, epoch: Epoch(1), outcome: Outcome::Succeeded { result: None } };
+    assert_eq!(store.settle(lost, vec![settlement]).await.unwrap()[0].reason, SettleReason::Stale);
+    assert_eq!(store.workers().await.unwrap()[0].state, WorkerState::Lost);
+    assert_eq!(store.reclaim(leader, epoch, 10, false, Vec::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
