@@ -128,7 +128,7 @@ impl Coalescer {
 }
 
 /// Writes one job; a call whose outcome is unknown is repeated once, which the job's id makes safe.
-async fn enqueue_one(store: &dyn Store, job: NewJob) -> Result<Enqueued, StoreError> {
+pub(super) async fn enqueue_one(store: &dyn Store, job: NewJob) -> Result<Enqueued, StoreError> {
     let mut result = store.enqueue(vec![job.clone()]).await;
     if matches!(&result, Err(error) if error.is_transient()) {
         result = store.enqueue(vec![job]).await;

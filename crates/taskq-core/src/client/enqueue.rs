@@ -10,7 +10,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{Client, EnqueueError, Job, JobHandle};
-use crate::model::{ActorName, InvalidName, Json, NewJob, PAYLOAD_LIMIT, QueueName, RetryPolicy, Schedule};
+use crate::model::{
+    ActorName, EnqueueOutcome, Enqueued, IdempotencyKey, InvalidName, Json, NewJob, OnFinished,
+    PAYLOAD_LIMIT, QueueName, RetryPolicy, Schedule, Status,
+};
 
 /// The largest metadata, in bytes of its JSON text.
 const METADATA_LIMIT: usize = 64 * 1024;
@@ -25,12 +28,13 @@ const METADATA_LIMIT: usize = 64 * 1024;
 pub struct Enqueue<J> {
     client: Client,
     job: Result<NewJob, EnqueueError>,
+    on_finished: Option<OnFinished>,
     marker: PhantomData<fn() -> J>,
 }
 
 impl<J: Job> Enqueue<J> {
     pub(super) fn new(client: Client, job: &J) -> Self {
-        Self { client, job: new_job(job), marker: PhantomData }
+        Self { client, job: new_job(job), on_finished: None, marker: PhantomData }
     }
 
     /// Enqueues it to another queue than the job's own.
@@ -91,12 +95,39 @@ impl<J: Job> Enqueue<J> {
         })
     }
 
+    /// Makes the enqueue safe to repeat for 7 days: a job of this actor that has the same key already, whatever else it
+    /// says, is the answer, and no other is written.
+    ///
+    /// If that job has not ended, the handle is of it. If it has, the enqueue fails with
+    /// [`EnqueueError::AlreadyFinished`], unless [`on_finished`](Self::on_finished) says what is wanted then: a job that
+    /// the caller believes to be on its way and that never runs again is too easily overlooked.
+    ///
+    /// Two enqueues of one key at the same moment wait for each other, for 5 s at most: then it is
+    /// [`EnqueueError::Busy`].
+    pub fn idempotency_key(self, key: impl Into<String>) -> Self {
+        self.try_change(|job| {
+            job.idempotency_key = Some(IdempotencyKey::new(key.into())?);
+            Ok(())
+        })
+    }
+
+    /// Says what is wanted when the job of the [idempotency key](Self::idempotency_key) has ended: the handle of that
+    /// job, or that this one runs.
+    pub fn on_finished(mut self, wanted: OnFinished) -> Self {
+        self.on_finished = Some(wanted);
+        self.change(|job| job.on_finished = wanted)
+    }
+
     /// Returns the job as the store would receive it, for those who write it themselves.
     ///
     /// # Errors
-    /// [`EnqueueError`] when its payload, its metadata or a name is refused.
+    /// [`EnqueueError`] when its payload, its metadata, a name or a key is refused.
     pub fn into_new_job(self) -> Result<NewJob, EnqueueError> {
-        self.job
+        let job = self.job?;
+        if self.on_finished.is_some() && job.idempotency_key.is_none() {
+            return Err(EnqueueError::NoKey);
+        }
+        Ok(job)
     }
 
     fn change(mut self, change: impl FnOnce(&mut NewJob)) -> Self {
@@ -122,10 +153,19 @@ impl<J: Job> IntoFuture for Enqueue<J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            // The id is our own and new: a job that is there already is this one, written by a first try
-            // whose answer was lost.
-            let enqueued = self.client.enqueue_one(self.job?).await?;
-            Ok(JobHandle::new(enqueued.id, self.client))
+            let (client, on_finished) = (self.client.clone(), self.on_finished);
+            let job = self.into_new_job()?;
+            let id = job.id;
+            let Enqueued { id: of, mut outcome, status } = client.enqueue_one(job).await?;
+            if of == id {
+                if outcome == EnqueueOutcome::Existing {
+                    // The id is our own and new: it was written by a first try whose answer was lost.
+                    outcome = EnqueueOutcome::Created;
+                }
+            } else if on_finished.is_none() && status.is_none_or(Status::is_terminal) {
+                return Err(EnqueueError::AlreadyFinished { id: of, status });
+            }
+            Ok(JobHandle::new(of, client, Some(outcome)))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{ErrorRecord, InvalidName, JsonError};
+use crate::model::{ErrorRecord, IdempotencyKey, InvalidName, JobId, JsonError, Status};
 use crate::store::StoreError;
 
 /// Why nothing was enqueued.
@@ -15,9 +15,33 @@ pub enum EnqueueError {
     /// The metadata does not serialise, holds what JSON or PostgreSQL cannot store, or is larger than 64 KiB.
     #[error("the metadata cannot be enqueued")]
     Metadata(#[source] JsonError),
-    /// The queue's or the actor's name is not a name.
+    /// The queue's or the actor's name, or the idempotency key, is not a name.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// It was said what a finished job of the idempotency key means, and there is no key.
+    #[error(
+        "`on_finished` says what an idempotency key means, and there is none: add `.idempotency_key(key)`"
+    )]
+    NoKey,
+    /// The idempotency key belongs to a job that has ended; nothing was written, and nothing will run. With
+    /// [`on_finished`](super::Enqueue::on_finished) this is no error.
+    #[error(
+        "the idempotency key belongs to the job {id}, which has ended{}: say `.on_finished(…)`, or choose another key",
+        as_status(*status)
+    )]
+    AlreadyFinished {
+        /// That job.
+        id: JobId,
+        /// How it ended; `None` when it is not there any more, though its key still stands.
+        status: Option<Status>,
+    },
+    /// Another enqueue of the same idempotency key, or a store that hardly answers, did not let this one through in
+    /// 5 s. It may have been written all the same; the key makes it safe to repeat.
+    #[error("the enqueue with the idempotency key \"{key}\" did not get through in time: repeat it")]
+    Busy {
+        /// The key.
+        key: IdempotencyKey,
+    },
     /// One job of several is refused, and with it the whole call.
     #[error("job {index} of the call is refused")]
     Element {
@@ -37,7 +61,8 @@ impl EnqueueError {
     /// Says whether the caller's input is at fault, so that the same call fails again.
     pub fn is_invalid_input(&self) -> bool {
         match self {
-            Self::Payload(_) | Self::Metadata(_) | Self::Name(_) => true,
+            Self::Payload(_) | Self::Metadata(_) | Self::Name(_) | Self::NoKey => true,
+            Self::AlreadyFinished { .. } | Self::Busy { .. } => false,
             Self::Element { error, .. } => error.is_invalid_input(),
             Self::Store(error) => {
                 matches!(error, StoreError::Invalid { .. } | StoreError::Unsupported { .. })
@@ -101,6 +126,10 @@ pub enum WaitError {
     /// The store refused to answer. An unreachable store is no error but asked again.
     #[error("the store cannot say how the job stands")]
     Store(#[source] Arc<StoreError>),
+}
+
+fn as_status(status: Option<Status>) -> String {
+    status.map(|status| format!(" as {}", status.as_str())).unwrap_or_default()
 }
 
 fn said(error: Option<&ErrorRecord>) -> String {

@@ -5,24 +5,43 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::{Client, Job, WaitError};
-use crate::model::{JobId, Status};
-use crate::store::Ending;
+use crate::model::{EnqueueOutcome, JobId, Status};
+use crate::store::{CancelOutcome, Ending, StoreError};
 
 /// A job that was enqueued. Cheap to clone; dropping it leaves the job alone.
 pub struct JobHandle<J> {
     id: JobId,
+    outcome: Option<EnqueueOutcome>,
     client: Client,
     marker: PhantomData<fn() -> J>,
 }
 
 impl<J: Job> JobHandle<J> {
-    pub(super) fn new(id: JobId, client: Client) -> Self {
-        Self { id, client, marker: PhantomData }
+    pub(super) fn new(id: JobId, client: Client, outcome: Option<EnqueueOutcome>) -> Self {
+        Self { id, outcome, client, marker: PhantomData }
     }
 
     /// Returns the job's id.
     pub fn id(&self) -> JobId {
         self.id
+    }
+
+    /// Says whether the enqueue wrote the job, or found it under its idempotency key; `None` when the handle was made of
+    /// an id.
+    pub fn outcome(&self) -> Option<EnqueueOutcome> {
+        self.outcome
+    }
+
+    /// Cancels the job: see [`Client::cancel`].
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot be reached: it may have been done all the same, and can be repeated.
+    pub async fn cancel(&self) -> Result<CancelOutcome, StoreError> {
+        let answers = self.client.cancel([self.id], None).await?;
+        let answer = answers.first().map(|answer| answer.outcome);
+        answer.ok_or_else(|| StoreError::Answer {
+            message: "a cancellation of one job got no answer".to_owned(),
+        })
     }
 
     /// Waits until the job has ended and returns what its handler returned.
@@ -83,7 +102,7 @@ fn output<J: Job>(ending: &Ending) -> Result<J::Output, WaitError> {
 
 impl<J> Clone for JobHandle<J> {
     fn clone(&self) -> Self {
-        Self { id: self.id, client: self.client.clone(), marker: PhantomData }
+        Self { id: self.id, outcome: self.outcome, client: self.client.clone(), marker: PhantomData }
     }
 }
 

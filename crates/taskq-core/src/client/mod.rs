@@ -1,10 +1,11 @@
-//! The client: enqueues jobs and waits for them.
+//! The client: enqueues jobs, waits for them, and does what operators ask.
 
 mod coalesce;
 mod enqueue;
 mod error;
 mod handle;
 mod job;
+mod operate;
 mod waiter;
 
 use std::borrow::Borrow;
@@ -16,11 +17,15 @@ pub use enqueue::Enqueue;
 pub use error::{EnqueueError, WaitError};
 pub use handle::JobHandle;
 pub use job::Job;
+pub use operate::{CancelMatching, CancelTotals, LaneControl, OperateError, RetryMatching, RetryTotals};
 
 use crate::model::{Enqueued, JobId, NewJob, Status};
 use crate::store::{Ending, Store};
 use coalesce::Coalescer;
 use waiter::Waiter;
+
+/// How long an enqueue with an idempotency key waits for another of the same key.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Enqueues jobs and waits for them. Cheap to clone; clones share their round trips.
 #[derive(Clone)]
@@ -75,7 +80,8 @@ impl Client {
         // Made before the first await, so that neither the iterator nor its items need to be `Send`.
         let jobs = jobs.into_iter().enumerate().map(element).collect::<Result<Vec<_>, _>>()?;
         let enqueued = self.enqueue_raw(jobs).await?;
-        Ok(enqueued.into_iter().map(|enqueued| self.handle(enqueued.id)).collect())
+        let handle = |enqueued: Enqueued| JobHandle::new(enqueued.id, self.clone(), Some(enqueued.outcome));
+        Ok(enqueued.into_iter().map(handle).collect())
     }
 
     /// Enqueues jobs without a Rust type in one call: all of them or, when one is refused, none. Answers in
@@ -103,7 +109,7 @@ impl Client {
 
     /// Makes a handle for a job that was enqueued elsewhere. Whether it exists shows when it is asked.
     pub fn handle<J: Job>(&self, id: JobId) -> JobHandle<J> {
-        JobHandle::new(id, self.clone())
+        JobHandle::new(id, self.clone(), None)
     }
 
     /// Waits until a job has ended, whatever its type, for at most `timeout` (`None` waits without end).
@@ -136,7 +142,15 @@ impl Client {
     }
 
     async fn enqueue_one(&self, job: NewJob) -> Result<Enqueued, EnqueueError> {
-        Ok(self.inner.coalescer.enqueue(job).await?)
+        let Some(key) = job.idempotency_key.clone() else {
+            return Ok(self.inner.coalescer.enqueue(job).await?);
+        };
+        // Apart from the others, who shall not wait where this one may have to.
+        let write = coalesce::enqueue_one(self.store().as_ref(), job);
+        match tokio::time::timeout(BUSY_LIMIT, write).await {
+            Ok(written) => Ok(written?),
+            Err(_) => Err(EnqueueError::Busy { key }),
+        }
     }
 }
 

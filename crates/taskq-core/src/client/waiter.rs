@@ -118,7 +118,8 @@ async fn run(waiter: Arc<Waiter>) {
 
 struct Waiting {
     since: Instant,
-    due: Instant,
+    /// `None` while it is being asked for.
+    due: Option<Instant>,
     answers: Vec<oneshot::Sender<Answer>>,
 }
 
@@ -138,9 +139,10 @@ impl Polls {
     }
 
     fn add(&mut self, id: JobId, answer: oneshot::Sender<Answer>, now: Instant) {
-        let waiting = self.waiting.entry(id).or_insert(Waiting { since: now, due: now, answers: Vec::new() });
+        let waiting =
+            self.waiting.entry(id).or_insert(Waiting { since: now, due: None, answers: Vec::new() });
         waiting.since = now;
-        waiting.due = now;
+        waiting.due = Some(now);
         waiting.answers.push(answer);
         self.due.push(Reverse((now, id)));
     }
@@ -153,9 +155,11 @@ impl Polls {
         {
             self.due.pop();
             let Some(waiting) = self.waiting.get_mut(&id) else { continue };
-            if waiting.due != due {
+            if waiting.due != Some(due) {
                 continue;
             }
+            // Two entries of one time would ask twice.
+            waiting.due = None;
             waiting.answers.retain(|answer| !answer.is_closed());
             if waiting.answers.is_empty() {
                 self.waiting.remove(&id);
@@ -215,8 +219,9 @@ impl Polls {
         let since_start = now - self.started;
         let ticks = since_start.as_nanos() / interval.as_nanos() + 1;
         let at = u64::try_from(ticks * interval.as_nanos()).unwrap_or(u64::MAX);
-        waiting.due = self.started + Duration::from_nanos(at);
-        self.due.push(Reverse((waiting.due, id)));
+        let due = self.started + Duration::from_nanos(at);
+        waiting.due = Some(due);
+        self.due.push(Reverse((due, id)));
     }
 }
 
@@ -237,6 +242,19 @@ mod tests {
         assert_eq!([millis(2_000), millis(1_000_000)], [500, 500]);
         assert_eq!(interval(Duration::ZERO, 3), CEILING / 32);
         assert_eq!(interval(Duration::ZERO, HALVINGS), CEILING);
+    }
+
+    #[test]
+    fn a_wait_that_is_taken_up_again_at_the_moment_it_is_due_is_asked_for_once() {
+        let start = Instant::now();
+        let mut polls = Polls::new(start);
+        let id = JobId::new();
+        let answers = [oneshot::channel(), oneshot::channel()].map(|(sender, answer)| {
+            polls.add(id, sender, start);
+            answer
+        });
+        assert_eq!(polls.take_due(start), [id]);
+        drop(answers);
     }
 
     #[test]

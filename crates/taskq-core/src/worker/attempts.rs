@@ -2,12 +2,15 @@
 //!
 //! Keyed by job and epoch: the same job may come back under a later epoch while an earlier one is still here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
+use super::handle::Totals;
+use super::stop::{Control, StopReason};
 use crate::model::{Epoch, JobId};
 
 /// Outcomes that may wait to be settled before claiming pauses. Far more than a healthy store lets gather.
@@ -18,20 +21,22 @@ const UNSETTLED_BYTES: usize = 64 * 1024 * 1024;
 /// Names one attempt.
 pub(super) type Key = (JobId, Epoch);
 
-/// What stops an attempt.
-#[derive(Clone, Default)]
-pub(super) struct Control {
-    /// Tells what the handler started that the attempt is to stop.
-    pub(super) cancelled: CancellationToken,
-    /// Drops the handler's future.
-    pub(super) forced: CancellationToken,
+/// How long an attempt may take to end once it is asked to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Graces {
+    /// From the request to cancel it until its future is dropped.
+    pub(super) cooperative: Duration,
+    /// From then until it counts as one that never ends.
+    pub(super) forced: Duration,
 }
 
 /// The attempts of one session.
-#[derive(Default)]
 pub(super) struct Attempts {
+    graces: Graces,
+    totals: Totals,
     state: Mutex<State>,
     emptied: Notify,
+    due: Notify,
 }
 
 #[derive(Default)]
@@ -39,14 +44,61 @@ struct State {
     attempts: HashMap<Key, Phase>,
     running: usize,
     unsettled_bytes: usize,
+    /// When attempts are to take the next step on their way to the end.
+    due: BTreeSet<(Instant, Key)>,
 }
 
 enum Phase {
-    Running(Control),
-    Ended { bytes: usize },
+    Running(Running),
+    /// Its outcome waits to be settled.
+    Ended {
+        bytes: usize,
+    },
+}
+
+struct Running {
+    control: Control,
+    step: Step,
+    due: Option<Instant>,
+    /// The store knows nothing of it: its outcome is nobody's business.
+    disowned: bool,
+}
+
+/// How far an attempt is on its way to a forced end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It runs; what is due is its timeout.
+    Free,
+    /// It was asked to end; what is due is the end of the cooperative grace.
+    Asked,
+    /// Its future is being dropped; what is due is the end of the forced grace.
+    Forced,
+}
+
+/// What became of an attempt whose task has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// Its outcome is to be settled.
+    Settle,
+    /// Nothing: it was given up before, or the store knows nothing of it.
+    Discard,
+}
+
+/// What the passing of time did to attempts.
+#[derive(Default)]
+pub(super) struct Overdue {
+    /// Attempts that have not ended although they were forced to: they are to be settled as abandoned.
+    pub(super) abandoned: Vec<(Key, StopReason)>,
+    /// When to look again.
+    pub(super) next: Option<Instant>,
 }
 
 impl Attempts {
+    pub(super) fn new(graces: Graces, totals: Totals) -> Self {
+        let (emptied, due) = (Notify::new(), Notify::new());
+        Self { graces, totals, state: Mutex::default(), emptied, due }
+    }
+
     /// Takes an attempt into ownership; `None` when it is here already.
     pub(super) fn begin(&self, key: Key) -> Option<Control> {
         let mut state = self.lock();
@@ -54,22 +106,165 @@ impl Attempts {
             return None;
         }
         let control = Control::default();
-        state.attempts.insert(key, Phase::Running(control.clone()));
+        let running = Running { control: control.clone(), step: Step::Free, due: None, disowned: false };
+        state.attempts.insert(key, Phase::Running(running));
         state.running += 1;
         Some(control)
     }
 
-    /// Notes that an attempt's task has really ended, with an outcome of so many bytes.
-    pub(super) fn ended(&self, key: Key, bytes: usize) {
+    /// Takes an attempt that nobody runs into ownership, to be settled at once; `false` when it is here already.
+    pub(super) fn adopt(&self, key: Key) -> bool {
         let mut state = self.lock();
-        if let Some(phase @ Phase::Running(_)) = state.attempts.get_mut(&key) {
-            *phase = Phase::Ended { bytes };
-            state.running -= 1;
-            state.unsettled_bytes += bytes;
+        if state.attempts.contains_key(&key) {
+            return false;
         }
+        state.attempts.insert(key, Phase::Ended { bytes: 0 });
+        true
+    }
+
+    /// Bounds how long an attempt may run.
+    pub(super) fn bound(&self, key: Key, deadline: Instant) {
+        let mut state = self.lock();
+        if state.running(&key).is_some_and(|running| running.step == Step::Free) {
+            state.put_off(key, Some(deadline));
+            self.due.notify_one();
+        }
+    }
+
+    /// Asks an attempt to end, because somebody cancels its job. Repetitions change nothing.
+    pub(super) fn cancel(&self, key: Key, now: Instant) {
+        let mut state = self.lock();
+        let Some(running) = state.running(&key).filter(|running| running.step == Step::Free) else { return };
+        running.step = Step::Asked;
+        let control = running.control.clone();
+        let force_at = now.checked_add(self.graces.cooperative);
+        let due = match (running.due, force_at) {
+            (Some(timeout), Some(force_at)) => Some(timeout.min(force_at)),
+            (timeout, force_at) => timeout.or(force_at),
+        };
+        state.put_off(key, due);
+        drop(state);
+        tracing::info!(job = %key.0, epoch = %key.1, "the attempt is asked to end: its job is cancelled");
+        control.ask(StopReason::CancelRequested);
+        self.due.notify_one();
+    }
+
+    /// Ends an attempt that the store does not list. Nothing is settled of it. `false` when it does not run any more.
+    pub(super) fn disown(&self, key: Key, now: Instant) -> bool {
+        let mut state = self.lock();
+        let Some(running) = state.running(&key).filter(|running| !running.disowned) else { return false };
+        running.disowned = true;
+        running.step = Step::Forced;
+        let control = running.control.clone();
+        state.put_off(key, now.checked_add(self.graces.forced));
+        drop(state);
+        control.force(StopReason::LeaseLost);
+        self.due.notify_one();
+        true
+    }
+
+    /// Stops every attempt that runs.
+    pub(super) fn force_all(&self, reason: StopReason, now: Instant) {
+        let mut state = self.lock();
+        let mut controls = Vec::new();
+        let mut deadlines = Vec::new();
+        for (key, phase) in &mut state.attempts {
+            let Phase::Running(running) = phase else { continue };
+            controls.push(running.control.clone());
+            match running.step {
+                // Its job is not abandoned for a reason that is the worker's own.
+                Step::Free => deadlines.push((*key, None)),
+                Step::Asked => deadlines.push((*key, now.checked_add(self.graces.forced))),
+                Step::Forced => {}
+            }
+            running.step = Step::Forced;
+        }
+        for (key, due) in deadlines {
+            state.put_off(key, due);
+        }
+        drop(state);
+        for control in controls {
+            control.force(reason);
+        }
+        self.due.notify_one();
+    }
+
+    /// Takes the steps that are due: what has outlived its timeout or its grace is forced to end, what has outlived
+    /// that as well is given up. Its task keeps its slot until it ends after all.
+    pub(super) fn overdue(&self, now: Instant) -> Overdue {
+        let mut overdue = Overdue::default();
+        let mut controls = Vec::new();
+        let mut state = self.lock();
+        while let Some((due, key)) = state.due.first().copied() {
+            if due > now {
+                overdue.next = Some(due);
+                break;
+            }
+            state.due.remove(&(due, key));
+            let Some(running) = state.running(&key) else { continue };
+            running.due = None;
+            match running.step {
+                Step::Free | Step::Asked => {
+                    running.step = Step::Forced;
+                    controls.push(running.control.clone());
+                    state.put_off(key, now.checked_add(self.graces.forced));
+                }
+                Step::Forced => {
+                    let (disowned, reason) = (running.disowned, running.control.reason());
+                    self.give_up(&mut state, key, disowned);
+                    if !disowned {
+                        overdue.abandoned.push((key, reason.unwrap_or(StopReason::TimedOut)));
+                    }
+                }
+            }
+        }
+        drop(state);
+        for control in controls {
+            // An attempt that was asked to end before keeps that reason.
+            control.force(StopReason::TimedOut);
+        }
+        overdue
+    }
+
+    /// Waits until [`overdue`](Self::overdue) may have something earlier to do.
+    pub(super) async fn rescheduled(&self) {
+        self.due.notified().await;
+    }
+
+    /// Gives up every attempt that still runs, unsettled, and returns how many those are.
+    pub(super) fn give_up_all(&self) -> usize {
+        let mut state = self.lock();
+        let running = |(key, phase): (&Key, &Phase)| matches!(phase, Phase::Running(_)).then_some(*key);
+        let keys: Vec<_> = state.attempts.iter().filter_map(running).collect();
+        for key in &keys {
+            state.put_off(*key, None);
+            self.give_up(&mut state, *key, true);
+        }
+        keys.len()
+    }
+
+    /// Notes that an attempt's task has really ended, with an outcome of so many bytes.
+    pub(super) fn ended(&self, key: Key, bytes: usize) -> End {
+        let mut state = self.lock();
+        if state.running(&key).is_none() {
+            // It was given up before.
+            self.totals.unstuck();
+            return End::Discard;
+        }
+        state.put_off(key, None);
+        state.running -= 1;
+        let end = match state.attempts.remove(&key) {
+            Some(Phase::Running(running)) if running.disowned => End::Discard,
+            _ => {
+                state.attempts.insert(key, Phase::Ended { bytes });
+                state.unsettled_bytes += bytes;
+                End::Settle
+            }
+        };
         if state.running == 0 {
             self.emptied.notify_waiters();
         }
+        end
     }
 
     /// Gives up ownership of attempts that are settled. Returns whether that made room to claim again.
@@ -77,11 +272,12 @@ impl Attempts {
         let mut state = self.lock();
         let was_full = state.room() == 0;
         for key in keys {
-            if let Some(Phase::Ended { bytes }) = state.attempts.remove(&key) {
+            if let Some(&Phase::Ended { bytes }) = state.attempts.get(&key) {
                 state.unsettled_bytes -= bytes;
+                state.attempts.remove(&key);
             }
         }
-        if state.attempts.len() == state.running {
+        if state.unsettled() == 0 {
             self.emptied.notify_waiters();
         }
         was_full && state.room() > 0
@@ -101,21 +297,17 @@ impl Attempts {
         self.lock().unsettled()
     }
 
-    /// Stops every attempt that runs.
-    pub(super) fn force_all(&self) {
-        let controls: Vec<_> = self
-            .lock()
-            .attempts
-            .values()
-            .filter_map(|phase| match phase {
-                Phase::Running(control) => Some(control.clone()),
-                Phase::Ended { .. } => None,
-            })
-            .collect();
-        for control in controls {
-            control.cancelled.cancel();
-            control.forced.cancel();
+    /// Lists the attempts that run, and those that have ended and are not yet settled.
+    pub(super) fn known(&self) -> Known {
+        let state = self.lock();
+        let mut known = Known::default();
+        for (key, phase) in &state.attempts {
+            match phase {
+                Phase::Running(_) => known.running.insert(*key),
+                Phase::Ended { .. } => known.ended.insert(*key),
+            };
         }
+        known
     }
 
     /// Waits until no attempt runs.
@@ -126,6 +318,20 @@ impl Attempts {
     /// Waits until every attempt that ended is settled.
     pub(super) async fn none_unsettled(&self) {
         self.wait_until(|state| state.unsettled() == 0).await;
+    }
+
+    /// The task goes on; here its attempt is over.
+    fn give_up(&self, state: &mut State, key: Key, discard: bool) {
+        state.running -= 1;
+        if discard {
+            state.attempts.remove(&key);
+        } else {
+            state.attempts.insert(key, Phase::Ended { bytes: 0 });
+        }
+        self.totals.stuck();
+        if state.running == 0 {
+            self.emptied.notify_waiters();
+        }
     }
 
     async fn wait_until(&self, reached: impl Fn(&State) -> bool) {
@@ -147,7 +353,39 @@ impl Attempts {
     }
 }
 
+/// The attempts of a session at one moment.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) running: HashSet<Key>,
+    ended: HashSet<Key>,
+}
+
+impl Known {
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.running.contains(key) || self.ended.contains(key)
+    }
+}
+
 impl State {
+    fn running(&mut self, key: &Key) -> Option<&mut Running> {
+        match self.attempts.get_mut(key) {
+            Some(Phase::Running(running)) => Some(running),
+            Some(Phase::Ended { .. }) | None => None,
+        }
+    }
+
+    /// Sets when the next step of a running attempt is due.
+    fn put_off(&mut self, key: Key, due: Option<Instant>) {
+        let Some(running) = self.running(&key) else { return };
+        let before = std::mem::replace(&mut running.due, due);
+        if let Some(before) = before {
+            self.due.remove(&(before, key));
+        }
+        if let Some(due) = due {
+            self.due.insert((due, key));
+        }
+    }
+
     fn unsettled(&self) -> usize {
         self.attempts.len() - self.running
     }

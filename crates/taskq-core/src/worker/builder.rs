@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::attempts::Graces;
 use super::handler::{ErasedHandler, Handlers, Raw, Typed};
 use super::{Handler, RawHandler, Worker};
 use crate::client::{Client, Job};
@@ -19,6 +20,11 @@ pub const SLOTS_LIMIT: u32 = 10_000;
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// How long a shutdown lets attempts go on. What supervisors of processes usually allow.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+/// How long an attempt whose job is cancelled may go on to end by itself.
+pub const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(30);
+/// How long an attempt may take to end once its future is dropped. Cleanup, such as reaping a killed process, takes
+/// moments; what takes longer will hardly end.
+pub const DEFAULT_FORCED_GRACE: Duration = Duration::from_secs(10);
 
 const LEASE_MIN: Duration = Duration::from_secs(1);
 const LEASE_MAX: Duration = Duration::from_hours(24);
@@ -31,6 +37,7 @@ pub struct WorkerBuilder {
     handlers: Vec<Registered>,
     lease: Duration,
     grace: Duration,
+    graces: Graces,
     info: Option<Json>,
 }
 
@@ -101,6 +108,7 @@ impl WorkerBuilder {
             handlers: Vec::new(),
             lease: DEFAULT_LEASE,
             grace: DEFAULT_GRACE,
+            graces: Graces { cooperative: DEFAULT_CANCEL_GRACE, forced: DEFAULT_FORCED_GRACE },
             info: None,
         }
     }
@@ -134,6 +142,21 @@ impl WorkerBuilder {
         self
     }
 
+    /// Sets how long an attempt whose job is cancelled may go on to end by itself before its future is dropped; default
+    /// 30 s.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.graces.cooperative = grace;
+        self
+    }
+
+    /// Sets how long an attempt may take to end once its future is dropped, at a cancellation, a timeout or a shutdown;
+    /// default 10 s. After a cancellation or a timeout its job is abandoned then: it is never tried again, and the slot
+    /// stays taken as long as the handler does.
+    pub fn forced_grace(mut self, grace: Duration) -> Self {
+        self.graces.forced = grace;
+        self
+    }
+
     /// Sets the facts that operators see of the worker, a JSON object. Default: its process id.
     pub fn info(mut self, info: Json) -> Self {
         self.info = Some(info);
@@ -156,6 +179,7 @@ impl WorkerBuilder {
             handlers: Arc::new(handlers),
             lease: self.lease,
             grace: self.grace,
+            graces: self.graces,
             info: self.info.or_else(default_info),
         })
     }

@@ -66,7 +66,8 @@ impl Claimer {
                 lease: self.lease,
                 oversample: OVERSAMPLE,
             };
-            match self.session.store.claim(request).await {
+            self.session.claims.start();
+            match self.session.reach.call(self.session.store.claim(request)).await {
                 Ok(claimed) => {
                     backoff.reset();
                     self.take(&queues, claimed).await;
@@ -77,10 +78,12 @@ impl Claimer {
                 }
                 Err(error) => {
                     if error.is_transient() {
+                        self.session.claims.doubt();
                         tracing::warn!(%error, "a claim failed; it is tried again");
                     } else {
                         tracing::error!(%error, "a claim was refused; it is tried again");
                     }
+                    self.session.claims.end();
                     self.pause(backoff.step()).await;
                 }
             }
@@ -106,6 +109,7 @@ impl Claimer {
             let slot = self.session.slots.take(queue);
             self.executor.start(job, slot);
         }
+        self.session.claims.end();
         for (queue, asked) in asked {
             self.looks.0[*queue] = claimed.more || returned[*queue] >= asked.slots;
         }
@@ -181,7 +185,7 @@ impl Claimer {
                 self.looks.all();
                 self.poll.source(Source::Silent, Instant::now());
             }
-            Wake::Due => {}
+            Wake::Due | Wake::Cancel(_) => {}
         }
     }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::stop::{Control, StopReason};
 use crate::client::Client;
 use crate::model::{ActorName, ClaimedJob, Epoch, JobId, Json, QueueName};
 
@@ -22,7 +23,7 @@ struct Inner {
     job: Facts,
     deadline: Option<Instant>,
     client: Client,
-    cancelled: CancellationToken,
+    control: Control,
     cleanup: TaskTracker,
 }
 
@@ -46,7 +47,7 @@ struct Facts {
 
 impl Context {
     /// Divides a claimed job into its payload and the context of the attempt that begins now.
-    pub(crate) fn split(job: ClaimedJob, client: Client, cancelled: CancellationToken) -> (Json, Self) {
+    pub(super) fn split(job: ClaimedJob, client: Client, control: Control) -> (Json, Self) {
         let facts = Facts {
             id: job.id,
             queue: job.queue,
@@ -65,7 +66,7 @@ impl Context {
         };
         // A bound beyond what the clock can express is no bound.
         let deadline = facts.start_to_close.and_then(|bound| Instant::now().checked_add(bound));
-        let inner = Inner { job: facts, deadline, client, cancelled, cleanup: TaskTracker::new() };
+        let inner = Inner { job: facts, deadline, client, control, cleanup: TaskTracker::new() };
         (job.payload, Self { inner: Arc::new(inner) })
     }
 
@@ -150,18 +151,31 @@ impl Context {
         &self.inner.client
     }
 
-    /// Returns the token that fires when the attempt is to stop: at its timeout, when the shutdown's grace is
-    /// over, when the worker's lease is lost. Directly after it the handler's future is dropped; the token is
-    /// for what the handler started besides.
+    /// Returns the token that fires when the attempt is to stop; [`stop_reason`](Self::stop_reason) says why.
+    ///
+    /// When its job is cancelled, the handler may end by itself until the cooperative grace is over: what it returns by
+    /// then counts, a failure as the cancellation. For every other reason its future is dropped directly after the token
+    /// has fired; then the token is for what the handler started besides.
     pub fn cancelled(&self) -> &CancellationToken {
-        &self.inner.cancelled
+        self.inner.control.cancelled()
+    }
+
+    /// Says whether the attempt is to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.control.cancelled().is_cancelled()
+    }
+
+    /// Says why the attempt is to stop; `None` while it is not.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.inner.control.reason()
     }
 
     /// Returns the tracker of work that must end before the attempt is settled, such as waiting for a killed
     /// child process.
     ///
     /// It outlives the handler's future: what is spawned on it, also from a destructor of that future, is
-    /// awaited. Work that never ends keeps the attempt, and its slot, for ever.
+    /// awaited; so are threads, by [`TaskTracker::spawn_blocking`]. What has not ended within the forced grace after the
+    /// attempt was cancelled or timed out makes its job `abandoned`, and keeps the slot until it ends.
     pub fn cleanup(&self) -> &TaskTracker {
         &self.inner.cleanup
     }

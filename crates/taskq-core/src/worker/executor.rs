@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::Instant;
 
-use super::attempts::{Control, Key};
+use super::attempts::{End, Key};
 use super::handle::Stopper;
 use super::handler::{ErasedHandler, Handlers};
 use super::panics::Caught;
 use super::session::Session;
 use super::slots::Slot;
-use super::{Context, JobError};
+use super::stop::{Control, StopReason};
+use super::{Context, JobError, JobErrorKind};
 use crate::client::Client;
 use crate::model::{ClaimedJob, ErrorRecord, Json, Outcome, Settlement};
 
@@ -89,20 +89,25 @@ impl Drop for Ending {
             Outcome::Released
         });
         tracing::debug!(job = %id, outcome = outcome.kind().as_str(), "the attempt has ended");
-        self.inner.session.attempts.ended(self.key, bytes(&outcome));
-        // After a lost lease nobody listens: the store would not accept it.
-        let _ = self.inner.outcomes.send(Settlement { id, epoch, outcome });
+        if self.inner.session.attempts.ended(self.key, bytes(&outcome)) == End::Settle {
+            // After a lost lease nobody listens: the store would not accept it.
+            let _ = self.inner.outcomes.send(Settlement { id, epoch, outcome });
+        }
         drop(self.slot.take());
     }
 }
 
 async fn run(inner: &Inner, job: ClaimedJob, control: &Control) -> Outcome {
+    let key = (job.id, job.epoch);
     let handler = inner.handlers.get(&job.actor).cloned();
-    let (payload, ctx) = Context::split(job, inner.client.clone(), control.cancelled.clone());
+    let (payload, ctx) = Context::split(job, inner.client.clone(), control.clone());
     let Some(handler) = handler else {
         let message = format!("this worker has no handler for the actor \"{}\"", ctx.actor());
         return JobError::from(message).with_class("no_handler").into_outcome();
     };
+    if let Some(deadline) = ctx.deadline() {
+        inner.session.attempts.bound(key, deadline);
+    }
     let outcome = attempt(handler, payload, &ctx, control).await;
     // The future is gone; what it left behind must end before anybody else may run the job.
     if !ctx.cleanup().is_empty() {
@@ -120,27 +125,35 @@ async fn attempt(
 ) -> Outcome {
     let mut running = Caught::new(handler.run(payload, ctx.clone()));
     tokio::select! {
-        // A handler that is done in time is not overruled by a timeout of the same moment.
+        // A handler that is done in time is not overruled by a stop of the same moment.
         biased;
         result = &mut running => match result {
             Ok(Ok(result)) => Outcome::Succeeded { result },
-            Ok(Err(error)) => error.into_outcome(),
+            Ok(Err(error)) => match control.reason() {
+                // It failed because it was stopped.
+                Some(reason @ (StopReason::ShuttingDown | StopReason::TimedOut))
+                    if error.kind() == JobErrorKind::Retry => stopped(reason, ctx),
+                _ => error.into_outcome(),
+            },
             Err(panic) => Outcome::Failed { error: panic, delay: None, is_final: false },
         },
-        () = control.forced.cancelled() => Outcome::Released,
-        () = at(ctx.deadline()) => {
-            control.cancelled.cancel();
+        () = control.forced().cancelled() => stopped(control.reason().unwrap_or(StopReason::LeaseLost), ctx),
+    }
+}
+
+/// What is recorded of an attempt whose future was dropped.
+fn stopped(reason: StopReason, ctx: &Context) -> Outcome {
+    match reason {
+        StopReason::CancelRequested => {
+            let error = ErrorRecord::new("cancelled", "cancelled on request while it ran");
+            Outcome::Cancelled { error: Some(error) }
+        }
+        StopReason::TimedOut => {
             let bound = ctx.start_to_close().unwrap_or_default();
             let error = ErrorRecord::new("timeout", &format!("the attempt took longer than {bound:?}"));
             Outcome::Failed { error, delay: None, is_final: false }
         }
-    }
-}
-
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
+        StopReason::ShuttingDown | StopReason::LeaseLost => Outcome::Released,
     }
 }
 
@@ -149,7 +162,7 @@ fn bytes(outcome: &Outcome) -> usize {
         |error: &ErrorRecord| error.message.len() + error.backtrace.as_ref().map_or(0, String::len);
     match outcome {
         Outcome::Succeeded { result } => result.as_ref().map_or(0, |json| json.as_str().len()),
-        Outcome::Failed { error, .. } => of_error(error),
+        Outcome::Failed { error, .. } | Outcome::Abandoned { error } => of_error(error),
         Outcome::Cancelled { error } => error.as_ref().map_or(0, of_error),
         Outcome::Snoozed { .. } | Outcome::Released => 0,
     }

@@ -14,12 +14,17 @@ use crate::store::StoreError;
 #[derive(Debug)]
 pub struct WorkerHandle {
     stopper: Stopper,
+    totals: Totals,
     supervisor: JoinHandle<Result<ShutdownReport, RunError>>,
 }
 
 impl WorkerHandle {
-    pub(super) fn new(stopper: Stopper, supervisor: JoinHandle<Result<ShutdownReport, RunError>>) -> Self {
-        Self { stopper, supervisor }
+    pub(super) fn new(
+        stopper: Stopper,
+        totals: Totals,
+        supervisor: JoinHandle<Result<ShutdownReport, RunError>>,
+    ) -> Self {
+        Self { stopper, totals, supervisor }
     }
 
     /// Asks the worker to shut down: it claims nothing more, lets attempts go on for the grace and takes back
@@ -36,6 +41,12 @@ impl WorkerHandle {
     /// Returns something cheap to clone that can stop the worker, also while it is joined.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
+    }
+
+    /// Returns what the worker has done so far. Its [`stuck`](ShutdownReport::stuck) is a gauge: attempts that were
+    /// given up, since they did not end when they were stopped, and that go on in their slots.
+    pub fn counts(&self) -> ShutdownReport {
+        self.totals.report(self.totals.stuck_now())
     }
 
     /// Says whether the worker has shut down.
@@ -113,30 +124,50 @@ pub struct ShutdownReport {
     pub snoozed: u64,
     /// Attempts recorded as cancelled.
     pub cancelled: u64,
+    /// Attempts recorded as abandoned: they did not end although they were forced to, and are never tried again.
+    pub abandoned: u64,
     /// Attempts given back unfinished without burning one.
     pub released: u64,
     /// Outcomes that the store did not accept: another attempt owned the job, or the session was over.
     pub stale: u64,
     /// Outcomes that could not be recorded before the session's lease ended.
     pub unsettled: u64,
-    /// Attempts that had not ended when the worker did: their jobs stay with the dead session until its lease
-    /// has ended.
+    /// Attempts that had not ended when the worker did: handlers that block their thread, or cleanup that goes on. The
+    /// jobs of those that were not abandoned before stay with the dead session until its lease has ended, and are then
+    /// tried again.
     pub stuck: u64,
 }
 
+impl ShutdownReport {
+    /// Returns what the process should exit with.
+    ///
+    /// | code | meaning |
+    /// |---|---|
+    /// | 0 | every attempt has ended and is recorded, or was given back |
+    /// | 1 | an attempt was stuck, or an outcome could not be recorded: its job waits for the lease to end |
+    ///
+    /// A process with a stuck attempt should leave by [`std::process::exit`]: a runtime that is dropped waits for
+    /// threads that never end.
+    pub const fn exit_code(&self) -> i32 {
+        if self.stuck == 0 && self.unsettled == 0 { 0 } else { 1 }
+    }
+}
+
 /// Counts what becomes of attempts.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Totals(Arc<Counters>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Counters {
     succeeded: AtomicU64,
     failed: AtomicU64,
     snoozed: AtomicU64,
     cancelled: AtomicU64,
     released: AtomicU64,
+    abandoned: AtomicU64,
     stale: AtomicU64,
     unsettled: AtomicU64,
+    stuck: AtomicU64,
 }
 
 impl Totals {
@@ -148,6 +179,7 @@ impl Totals {
             OutcomeKind::Snoozed => &self.0.snoozed,
             OutcomeKind::Released => &self.0.released,
             OutcomeKind::Cancelled => &self.0.cancelled,
+            OutcomeKind::Abandoned => &self.0.abandoned,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -160,6 +192,20 @@ impl Totals {
         self.0.unsettled.fetch_add(outcomes, Ordering::Relaxed);
     }
 
+    /// Notes that an attempt was given up although its task goes on.
+    pub(super) fn stuck(&self) {
+        self.0.stuck.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Notes that the task of an attempt that was given up has ended after all.
+    pub(super) fn unstuck(&self) {
+        self.0.stuck.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn stuck_now(&self) -> u64 {
+        self.0.stuck.load(Ordering::Acquire)
+    }
+
     pub(super) fn report(&self, stuck: u64) -> ShutdownReport {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ShutdownReport {
@@ -167,6 +213,7 @@ impl Totals {
             failed: read(&self.0.failed),
             snoozed: read(&self.0.snoozed),
             cancelled: read(&self.0.cancelled),
+            abandoned: read(&self.0.abandoned),
             released: read(&self.0.released),
             stale: read(&self.0.stale),
             unsettled: read(&self.0.unsettled),

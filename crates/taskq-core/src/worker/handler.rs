@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
+use super::stop::Control;
 use super::{Context, JobError, JobResult};
 use crate::client::{Client, Job};
 use crate::model::{ActorName, ClaimedJob, Json, RESULT_LIMIT};
@@ -112,7 +112,7 @@ pub(crate) async fn run_alone<J: Job, H: Handler<J>>(
     job: ClaimedJob,
     client: Client,
 ) -> JobResult<J::Output> {
-    let (payload, ctx) = Context::split(job, client, CancellationToken::new());
+    let (payload, ctx) = Context::split(job, client, Control::default());
     let result = Arc::new(Typed::<J, H>::new(handler)).run(payload, ctx.clone()).await;
     ctx.cleanup().close();
     ctx.cleanup().wait().await;

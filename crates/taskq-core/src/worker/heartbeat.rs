@@ -1,4 +1,4 @@
-//! Renews the session's lease.
+//! Renews the session's lease, and brings back what the store has to say.
 //!
 //! The lease is kept by this process's monotonic clock and counts from before the call that renewed it was
 //! sent, so it ends here before it ends in the store. When it cannot be renewed, the session is lost a margin
@@ -11,27 +11,32 @@ use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::leader::LEADER_LEASE;
+use super::reconciler;
 use super::session::Session;
-use crate::store::{Beat, StoreError};
+use crate::store::{Beat, StoreError, Wake, Wakes};
 
 /// How often a session beats at least.
-const BEAT_MAX: Duration = Duration::from_secs(5);
+pub(super) const BEAT_MAX: Duration = Duration::from_secs(5);
+/// How close two beats may follow each other, however many jobs are cancelled.
+const BEAT_MIN: Duration = Duration::from_millis(20);
 
 /// Beats for one session.
 pub(super) struct Heartbeat {
     session: Arc<Session>,
     lease: Duration,
     registered: Instant,
+    wakes: Wakes,
 }
 
 impl Heartbeat {
     /// `registered` is a moment before the registration was sent.
     pub(super) fn new(session: Arc<Session>, lease: Duration, registered: Instant) -> Self {
-        Self { session, lease, registered }
+        let wakes = session.store.wakes();
+        Self { session, lease, registered, wakes }
     }
 
     /// Runs until the lease is lost.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         // Six beats a lease: several may fail before it matters.
         let interval = (self.lease / 6).min(BEAT_MAX);
         let margin = self.lease / 6;
@@ -39,20 +44,28 @@ impl Heartbeat {
         // At once, since the first beat asks for the leadership.
         let mut next = Instant::now();
         let mut backoff = Backoff::new(interval / 50, interval);
+        let mut beats = 0_u32;
+        let mut last = None;
         loop {
             let limit = expires - margin;
-            tokio::time::sleep_until(next.min(limit)).await;
+            let earliest = last.map_or(next, |last| last + BEAT_MIN);
+            self.sleep(next.min(limit), earliest).await;
             let sent = Instant::now();
             if sent >= limit {
                 self.session.lose(&"it could not be renewed in time");
                 return;
             }
+            last = Some(sent);
             let answer_by = limit.min(sent + self.lease / 3);
             match tokio::time::timeout_at(answer_by, self.beat(sent)).await {
                 Ok(Ok(())) => {
                     expires = sent + self.lease;
                     next = sent + interval;
                     backoff.reset();
+                    beats = beats.wrapping_add(1);
+                    if beats.is_multiple_of(reconciler::BEATS) || self.session.claims.in_doubt() {
+                        self.session.compare.notify_one();
+                    }
                     continue;
                 }
                 Ok(Err(error @ StoreError::LeaseLost { .. })) => {
@@ -66,6 +79,29 @@ impl Heartbeat {
         }
     }
 
+    /// Sleeps until the next beat, or until somebody cancels a job of this worker, but no shorter than until
+    /// `earliest`.
+    async fn sleep(&mut self, next: Instant, earliest: Instant) {
+        let over = tokio::time::sleep_until(next);
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                () = &mut over => return,
+                wake = self.wakes.next() => match wake {
+                    Some(Wake::Cancel(worker)) if worker == self.session.id => break,
+                    // Such a hint may have been missed.
+                    Some(Wake::Everything) => break,
+                    Some(Wake::Ready(_) | Wake::Due | Wake::Cancel(_) | Wake::Silence) => {}
+                    None => {
+                        over.as_mut().await;
+                        return;
+                    }
+                },
+            }
+        }
+        tokio::time::sleep_until(earliest.min(next)).await;
+    }
+
     async fn beat(&self, sent: Instant) -> Result<(), StoreError> {
         let beat = Beat {
             worker: self.session.id,
@@ -74,9 +110,12 @@ impl Heartbeat {
             leadership: self.session.leadership.may_ask(sent).then_some(LEADER_LEASE),
         };
         let asked = beat.leadership.is_some();
-        let reply = self.session.store.heartbeat(beat).await?;
+        let reply = self.session.reach.call(self.session.store.heartbeat(beat)).await?;
         if asked {
             self.session.leadership.answered(reply.leadership, sent);
+        }
+        for key in reply.cancel {
+            self.session.attempts.cancel(key, Instant::now());
         }
         Ok(())
     }

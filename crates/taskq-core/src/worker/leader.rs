@@ -6,19 +6,22 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::backoff::Backoff;
-use super::maintenance::{Next, promote};
+use super::maintenance::{Halt, Sweeps};
 use super::session::Session;
-use crate::store::{LeaderEpoch, StoreError, Wake, Wakes};
+use crate::model::WorkerId;
+use crate::store::{LeaderEpoch, Store, StoreError, Wake, Wakes};
 
 /// How long the leader's lease lasts: three beats.
 pub(super) const LEADER_LEASE: Duration = Duration::from_secs(15);
 /// How long an idle leader sleeps at most. With its beats and its safety poll that stays within two calls a
 /// second.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
+pub(super) const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// How close two looks may follow each other, however often the leader is woken.
+const SLEEP_MIN: Duration = Duration::from_millis(5);
 /// A leader whose loop has not come round for this long does not renew its lease: another shall lead.
 const STALL: Duration = Duration::from_secs(10);
 
@@ -26,8 +29,15 @@ const STALL: Duration = Duration::from_secs(10);
 pub(super) struct Leadership {
     term: watch::Sender<Option<Term>>,
     poke: Notify,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
     /// When the loop last came round.
-    progress: Mutex<Option<Instant>>,
+    last: Option<Instant>,
+    /// Until when others have precedence, because the loop was stuck.
+    stands_back_until: Option<Instant>,
 }
 
 /// A lease of leadership, as this process may trust it.
@@ -39,21 +49,33 @@ struct Term {
 
 impl Default for Leadership {
     fn default() -> Self {
-        Self { term: watch::Sender::new(None), poke: Notify::new(), progress: Mutex::new(None) }
+        Self { term: watch::Sender::new(None), poke: Notify::new(), progress: Mutex::default() }
     }
 }
 
 impl Leadership {
-    /// Says whether the next beat may ask for the lease: not while this worker leads and its loop is stuck.
+    /// Says whether the next beat may ask for the lease: not while this worker leads and its loop is stuck, nor
+    /// for a lease after that.
     pub(super) fn may_ask(&self, now: Instant) -> bool {
         let leads = self.term.borrow().is_some();
-        let stalled = self.progress().is_some_and(|progress| now.saturating_duration_since(progress) > STALL);
-        !(leads && stalled)
+        let mut progress = self.progress();
+        if leads && progress.last.is_some_and(|last| now.saturating_duration_since(last) > STALL) {
+            progress.stand_back(now);
+        }
+        let stands_back = progress.stands_back_until.is_some_and(|until| now < until);
+        if !stands_back {
+            progress.stands_back_until = None;
+        }
+        !stands_back
     }
 
     /// Notes what a beat, sent at `sent`, was told.
     pub(super) fn answered(&self, epoch: Option<LeaderEpoch>, sent: Instant) {
         let term = epoch.map(|epoch| Term { epoch, until: sent + LEADER_LEASE });
+        if self.term.borrow().is_none() {
+            // What an earlier term left says nothing of this one.
+            self.progress().last = None;
+        }
         let led = self.term.send_replace(term).is_some();
         if led != term.is_some() {
             tracing::info!(leads = term.is_some(), "the leadership has changed");
@@ -65,13 +87,27 @@ impl Leadership {
         self.poke.notify_one();
     }
 
+    /// Leaves the lease to others for a while.
+    fn stand_back(&self, now: Instant) {
+        self.progress().stand_back(now);
+    }
+
     fn resign(&self) {
         self.term.send_replace(None);
     }
 
-    fn progress(&self) -> MutexGuard<'_, Option<Instant>> {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
         // Nothing panics while it is held, so what a poisoned lock guards is whole.
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    fn stand_back(&mut self, now: Instant) {
+        if self.stands_back_until.is_none() {
+            tracing::error!("the leader's sweeps are stuck; it does not renew its lease");
+        }
+        self.stands_back_until = Some(now + LEADER_LEASE);
     }
 }
 
@@ -107,43 +143,15 @@ impl Leader {
     async fn lead(&mut self) {
         // What was hinted while another led is seen by the first look.
         self.wakes = self.session.store.wakes();
-        let mut backoff = Backoff::new(Duration::from_millis(100), SLEEP_MAX);
+        let mut sweeps = Sweeps::default();
+        let fence = Fence(Arc::clone(&self.session));
         loop {
-            let Some(term) = *self.term.borrow_and_update() else { return };
-            let now = Instant::now();
-            if now >= term.until {
+            let round = sweeps.round(&fence, &self.session.reach).await;
+            let Ok(sleep) = round else {
                 self.session.leadership.resign();
                 return;
-            }
-            *self.session.leadership.progress() = Some(now);
-            let sweep = promote::run(self.session.store.as_ref(), self.session.id, term.epoch);
-            let sleep = match tokio::time::timeout_at(term.until, sweep).await {
-                Ok(Ok(Next::Now)) => {
-                    backoff.reset();
-                    // The sweeps of a busy leader leave the runtime's other tasks their turn.
-                    tokio::task::yield_now().await;
-                    continue;
-                }
-                Ok(Ok(Next::In(delay))) => {
-                    backoff.reset();
-                    delay.min(SLEEP_MAX)
-                }
-                Ok(Err(error @ StoreError::NotLeader { .. })) => {
-                    tracing::info!(%error, "another worker leads");
-                    self.session.leadership.resign();
-                    return;
-                }
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, sweep = "promote", "a sweep failed; it is tried again");
-                    backoff.step()
-                }
-                Err(_) => {
-                    tracing::warn!(sweep = "promote", "a sweep outlasted the leader's lease");
-                    self.session.leadership.resign();
-                    return;
-                }
             };
-            self.sleep(sleep).await;
+            self.sleep(sleep.clamp(SLEEP_MIN, SLEEP_MAX)).await;
         }
     }
 
@@ -151,13 +159,14 @@ impl Leader {
     async fn sleep(&mut self, sleep: Duration) {
         let over = tokio::time::sleep(sleep);
         tokio::pin!(over);
+        let earliest = Instant::now() + SLEEP_MIN;
         loop {
             tokio::select! {
                 () = &mut over => return,
-                () = self.session.leadership.poke.notified() => return,
+                () = self.session.leadership.poke.notified() => break,
                 wake = self.wakes.next() => match wake {
-                    Some(Wake::Due | Wake::Everything) => return,
-                    Some(Wake::Ready(_) | Wake::Silence) => {}
+                    Some(Wake::Due | Wake::Everything) => break,
+                    Some(Wake::Ready(_) | Wake::Cancel(_) | Wake::Silence) => {}
                     None => {
                         over.as_mut().await;
                         return;
@@ -165,5 +174,55 @@ impl Leader {
                 },
             }
         }
+        // Those who schedule many jobs wake the leader once, not once for each.
+        tokio::time::sleep_until(earliest).await;
+        while let Some(Some(_)) = self.wakes.next().now_or_never() {}
+    }
+}
+
+/// Lets calls of sweeps pass only while the session has the leader's lease.
+pub(super) struct Fence(Arc<Session>);
+
+impl Fence {
+    pub(super) fn store(&self) -> &dyn Store {
+        self.0.store.as_ref()
+    }
+
+    /// Returns whom the store is to check in the next call.
+    pub(super) fn pass(&self) -> Result<(WorkerId, LeaderEpoch), Halt> {
+        let term = self.term()?;
+        Ok((self.0.id, term.epoch))
+    }
+
+    /// Makes a call of the sweep named, for which [`pass`](Self::pass) was got just now.
+    pub(super) async fn call<T>(
+        &self,
+        sweep: &'static str,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, Halt> {
+        // The sweeps of a busy leader leave the runtime's other tasks their turn.
+        tokio::task::yield_now().await;
+        let term = self.term()?;
+        self.0.leadership.progress().last = Some(Instant::now());
+        match tokio::time::timeout_at(term.until, self.0.reach.call(call)).await {
+            Ok(Err(error @ StoreError::NotLeader { .. })) => {
+                tracing::info!(%error, "another worker leads");
+                Err(Halt::Over)
+            }
+            Ok(result) => result.map_err(Halt::Failed),
+            Err(_) => {
+                tracing::warn!(sweep, "a sweep outlasted the leader's lease");
+                if self.term().is_ok() {
+                    // The beats went through meanwhile, so it is the sweeps that are stuck.
+                    self.0.leadership.stand_back(Instant::now());
+                }
+                Err(Halt::Over)
+            }
+        }
+    }
+
+    fn term(&self) -> Result<Term, Halt> {
+        let term = *self.0.leadership.term.borrow();
+        term.filter(|term| Instant::now() < term.until).ok_or(Halt::Over)
     }
 }

@@ -4,7 +4,8 @@
 //! duty each work together: the *claimer* takes jobs for free slots, the *executor* runs them on the user's
 //! runtime, the *settler* records their outcomes, the *heartbeat* renews the lease, the *leader* makes due jobs
 //! ready while this worker leads. The *supervisor* alone starts and ends sessions. The loops run on the store's
-//! own runtime where it has one, so that handlers cannot starve them.
+//! own runtime where it has one, so that handlers cannot starve them. Two more see to what goes wrong: the *reaper* ends
+//! attempts that must end, the *reconciler* compares what runs with what the store thinks runs.
 
 mod attempts;
 mod backoff;
@@ -19,22 +20,30 @@ mod job_error;
 mod leader;
 mod maintenance;
 mod panics;
+mod reach;
+mod reaper;
+mod reconciler;
 mod session;
 mod settler;
 mod shutdown;
 mod slots;
+mod stop;
 mod supervisor;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use builder::{BuildError, DEFAULT_GRACE, DEFAULT_LEASE, DEFAULT_SLOTS, SLOTS_LIMIT, WorkerBuilder};
+pub use builder::{
+    BuildError, DEFAULT_CANCEL_GRACE, DEFAULT_FORCED_GRACE, DEFAULT_GRACE, DEFAULT_LEASE, DEFAULT_SLOTS,
+    SLOTS_LIMIT, WorkerBuilder,
+};
 pub use context::Context;
 pub use handle::{RunError, ShutdownReport, Stopper, WorkerHandle};
 pub use handler::{Handler, RawHandler};
 pub use job_error::{JobError, JobErrorKind, JobResult};
 pub use panics::install_panic_hook;
+pub use stop::StopReason;
 
 use crate::client::Client;
 use crate::model::{ActorName, Json, QueueName};
@@ -48,6 +57,7 @@ pub struct Worker {
     handlers: Arc<Handlers>,
     lease: Duration,
     grace: Duration,
+    graces: attempts::Graces,
     info: Option<Json>,
 }
 

@@ -1,13 +1,15 @@
 //! What the loops of one session share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::attempts::Attempts;
+use super::attempts::{Attempts, Graces};
 use super::handle::Totals;
 use super::leader::Leadership;
+use super::reach::Reach;
 use super::slots::Slots;
 use crate::model::WorkerId;
 use crate::store::Store;
@@ -16,27 +18,41 @@ use crate::store::Store;
 pub(super) struct Session {
     pub(super) id: WorkerId,
     pub(super) store: Arc<dyn Store>,
+    pub(super) reach: Arc<Reach>,
     pub(super) slots: Arc<Slots>,
-    pub(super) attempts: Arc<Attempts>,
+    pub(super) attempts: Attempts,
+    pub(super) claims: Claims,
     pub(super) totals: Totals,
     pub(super) leadership: Leadership,
     /// Lets the claimer look at every queue.
     pub(super) look: Notify,
+    /// Lets the reconciler compare memory with the store.
+    pub(super) compare: Notify,
     /// Fires once the session's lease is lost, or so nearly over that its attempts must end. It is never
     /// revived.
     pub(super) lost: CancellationToken,
 }
 
 impl Session {
-    pub(super) fn new(id: WorkerId, store: Arc<dyn Store>, slots: Arc<Slots>, totals: Totals) -> Arc<Self> {
+    pub(super) fn new(
+        id: WorkerId,
+        store: Arc<dyn Store>,
+        reach: Arc<Reach>,
+        slots: Arc<Slots>,
+        graces: Graces,
+        totals: Totals,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id,
             store,
+            reach,
             slots,
-            attempts: Arc::default(),
+            attempts: Attempts::new(graces, totals.clone()),
+            claims: Claims::default(),
             totals,
             leadership: Leadership::default(),
             look: Notify::new(),
+            compare: Notify::new(),
             lost: CancellationToken::new(),
         })
     }
@@ -47,5 +63,47 @@ impl Session {
             tracing::error!(worker = %self.id, %reason, "the worker's lease is lost; its attempts are stopped");
             self.lost.cancel();
         }
+    }
+}
+
+/// The claims of a session, counted, so that a claim whose jobs are not registered yet is not taken for one whose jobs
+/// got lost. One is in flight at a time.
+#[derive(Default)]
+pub(super) struct Claims {
+    started: AtomicU64,
+    ended: AtomicU64,
+    unsure: AtomicBool,
+}
+
+impl Claims {
+    pub(super) fn start(&self) {
+        self.started.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Notes that a claim is over: what it returned is registered, or it returned nothing.
+    pub(super) fn end(&self) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Notes that a claim got no answer: it may have taken jobs all the same.
+    pub(super) fn doubt(&self) {
+        self.unsure.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn started(&self) -> u64 {
+        self.started.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Says whether a claim got no answer since the last comparison that took this up.
+    pub(super) fn in_doubt(&self) -> bool {
+        self.unsure.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn take_doubt(&self) -> bool {
+        self.unsure.swap(false, Ordering::SeqCst)
     }
 }

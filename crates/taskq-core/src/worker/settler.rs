@@ -94,7 +94,8 @@ impl Settler {
     async fn call(&self, batch: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
         let mut backoff = Backoff::brisk();
         loop {
-            match self.session.store.settle(self.session.id, batch.to_vec()).await {
+            let call = self.session.store.settle(self.session.id, batch.to_vec());
+            match self.session.reach.call(call).await {
                 Err(error) if error.is_transient() => {
                     tracing::warn!(%error, outcomes = batch.len(), "outcomes cannot be settled; they are kept and tried again");
                     tokio::time::sleep(backoff.step()).await;

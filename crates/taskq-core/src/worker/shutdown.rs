@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Worker;
 use super::backoff::Backoff;
 use super::handle::{RunError, ShutdownReport, Stopper};
 use super::session::Session;
-use super::supervisor::{FORCED_GRACE, Loops, Supervisor};
+use super::stop::StopReason;
+use super::supervisor::{Loops, Supervisor};
+use crate::model::WorkerId;
 
 /// How long the session's release is tried. If it fails, the session ends with its lease.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Ends the last session: claims nothing more, lets attempts go on for the grace, takes back what is left,
-/// settles everything. Returns how many attempts did not end.
-pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut Loops) -> u64 {
+/// settles everything.
+pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut Loops) {
     tracing::info!(worker = %session.id, running = session.attempts.running(), "the worker shuts down");
     loops.stop_claims.cancel();
     let orderly = async {
@@ -29,9 +31,9 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
             () = tokio::time::sleep(supervisor.worker.grace) => {}
             () = supervisor.stopper.stopping_now().cancelled() => {}
         }
-        session.attempts.force_all();
+        session.attempts.force_all(StopReason::ShuttingDown, Instant::now());
         // A handler that cannot be stopped must not stop the rest from being settled.
-        let _ = timeout(FORCED_GRACE, session.attempts.none_running()).await;
+        let _ = timeout(supervisor.worker.graces.forced, session.attempts.none_running()).await;
         // Bounded, since a store may answer beats and yet let settles wait.
         let _ = timeout(supervisor.worker.lease, session.attempts.none_unsettled()).await;
     };
@@ -41,8 +43,13 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
         () = orderly => false,
     };
     if lost {
-        return supervisor.abandon(session, loops).await;
+        if supervisor.abandon(session, loops).await == 0 {
+            release(supervisor, session.id).await;
+        }
+        return;
     }
+    // What a claim in flight may still bring goes back with the session.
+    loops.claimer.abort();
     let (stuck, unsettled) = (session.attempts.running(), session.attempts.unsettled());
     if unsettled > 0 {
         tracing::warn!(worker = %session.id, outcomes = unsettled, "outcomes could not be settled in time");
@@ -52,21 +59,21 @@ pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut 
         // Their jobs must not run elsewhere while they run here: they stay with the session until its lease ends.
         tracing::error!(worker = %session.id, attempts = stuck, "attempts have not ended; their jobs are not given back");
     } else {
-        release(session).await;
+        release(supervisor, session.id).await;
     }
-    stuck as u64
 }
 
-async fn release(session: &Session) {
+/// Gives back what a session holds whose attempts have all ended.
+pub(super) async fn release(supervisor: &Supervisor, session: WorkerId) {
     let mut backoff = Backoff::brisk();
     let released = async {
-        while let Err(error) = session.store.release_worker(session.id).await {
+        while let Err(error) = supervisor.reach.call(supervisor.store.release_worker(session)).await {
             tracing::warn!(%error, "the session cannot be released; it is tried again");
             tokio::time::sleep(backoff.step()).await;
         }
     };
     if timeout(RELEASE_LIMIT, released).await.is_err() {
-        tracing::warn!(worker = %session.id, "the session is left to end with its lease");
+        tracing::warn!(worker = %session, "the session is left to end with its lease");
     }
 }
 

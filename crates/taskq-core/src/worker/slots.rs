@@ -53,6 +53,11 @@ impl Slots {
         Slot { slots: Arc::clone(self), queue }
     }
 
+    /// Returns how many slots are taken, of all queues together.
+    pub(super) fn taken(&self) -> u64 {
+        self.queues.iter().map(|queue| u64::from(queue.taken.load(Ordering::Acquire))).sum()
+    }
+
     /// Waits until a slot is freed, or [`wake`](Self::wake) is called.
     pub(super) async fn freed(&self) {
         self.freed.notified().await;

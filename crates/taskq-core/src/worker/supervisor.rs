@@ -1,7 +1,6 @@
 //! The one place that starts and ends sessions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -15,15 +14,15 @@ use super::executor::{self, Executor};
 use super::handle::{RunError, ShutdownReport, Stopper, Totals, WorkerHandle};
 use super::heartbeat::Heartbeat;
 use super::leader::Leader;
+use super::reach::Reach;
+use super::reconciler::Reconciler;
 use super::session::Session;
 use super::settler::Settler;
 use super::slots::Slots;
-use super::{Worker, shutdown};
+use super::stop::StopReason;
+use super::{Worker, reaper, shutdown};
 use crate::model::WorkerId;
 use crate::store::{Registration, Store};
-
-/// How long attempts whose futures were dropped may take to end before they count as stuck.
-pub(super) const FORCED_GRACE: Duration = Duration::from_secs(10);
 
 /// Starts a worker on the current runtime, its loops on the store's where it has one.
 pub(super) fn start(worker: Worker) -> WorkerHandle {
@@ -32,14 +31,17 @@ pub(super) fn start(worker: Worker) -> WorkerHandle {
     let engine = store.runtime().unwrap_or_else(|| user.clone());
     let stopper = Stopper::default();
     let slots = Slots::new(&worker.queues);
+    let totals = Totals::default();
+    let reach = Arc::new(Reach::new(Instant::now()));
     let supervisor =
-        Supervisor { worker, store, user, slots, totals: Totals::default(), stopper: stopper.clone() };
-    WorkerHandle::new(stopper, engine.spawn(supervisor.run()))
+        Supervisor { worker, store, reach, user, slots, totals: totals.clone(), stopper: stopper.clone() };
+    WorkerHandle::new(stopper, totals, engine.spawn(supervisor.run()))
 }
 
 pub(super) struct Supervisor {
     pub(super) worker: Worker,
-    store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) reach: Arc<Reach>,
     user: Handle,
     slots: Arc<Slots>,
     pub(super) totals: Totals,
@@ -53,17 +55,23 @@ pub(super) struct Loops {
     settler: AbortOnDropHandle<()>,
     heartbeat: AbortOnDropHandle<()>,
     leader: AbortOnDropHandle<()>,
+    reaper: AbortOnDropHandle<()>,
+    reconciler: AbortOnDropHandle<()>,
 }
 
 impl Supervisor {
     async fn run(self) -> Result<ShutdownReport, RunError> {
-        let mut stuck = 0;
+        let reach = Arc::clone(&self.reach);
+        let _pulse = AbortOnDropHandle::new(tokio::spawn(async move { reach.pulse().await }));
         // A dead session whose attempts have all ended: what it held goes back before the next one begins.
         let mut dead = None;
         let mut first = true;
         loop {
             let Some((session, registered)) = self.open(dead, first).await? else {
-                return Ok(self.totals.report(stuck));
+                if let Some(dead) = dead {
+                    shutdown::release(&self, dead).await;
+                }
+                return Ok(self.report());
             };
             first = false;
             let mut loops = self.spawn(&session, registered);
@@ -72,14 +80,18 @@ impl Supervisor {
                 () = session.lost.cancelled() => {}
                 () = loops.failed() => session.lose(&"one of the worker's loops ended unexpectedly"),
                 () = self.stopper.stopping().cancelled() => {
-                    stuck += shutdown::run(&self, &session, &mut loops).await;
-                    return Ok(self.totals.report(stuck));
+                    shutdown::run(&self, &session, &mut loops).await;
+                    return Ok(self.report());
                 }
             }
             let left = self.abandon(&session, &mut loops).await;
-            stuck += left;
             dead = (left == 0).then_some(session.id);
         }
+    }
+
+    /// Reports at the end. An attempt that has not ended still has its slot, whatever session it began in.
+    fn report(&self) -> ShutdownReport {
+        self.totals.report(self.slots.taken())
     }
 
     /// Registers a new session, as soon as the store can be reached. `None` when the worker is stopped first.
@@ -100,9 +112,9 @@ impl Supervisor {
             let registered = Instant::now();
             let attempt = async {
                 if let Some(dead) = dead {
-                    self.store.release_worker(dead).await?;
+                    self.reach.call(self.store.release_worker(dead)).await?;
                 }
-                self.store.register_worker(self.registration(id)).await
+                self.reach.call(self.store.register_worker(self.registration(id))).await
             };
             let result = tokio::select! {
                 () = self.stopper.stopping().cancelled() => return Ok(None),
@@ -112,7 +124,8 @@ impl Supervisor {
                 Ok(()) => {
                     tracing::info!(worker = %id, "the worker has registered");
                     let (store, slots) = (Arc::clone(&self.store), Arc::clone(&self.slots));
-                    let session = Session::new(id, store, slots, self.totals.clone());
+                    let (reach, graces) = (Arc::clone(&self.reach), self.worker.graces);
+                    let session = Session::new(id, store, reach, slots, graces, self.totals.clone());
                     return Ok(Some((session, registered)));
                 }
                 Err(error) if first && !error.is_transient() => return Err(RunError::Refused(error)),
@@ -145,46 +158,51 @@ impl Supervisor {
             client: self.worker.client.clone(),
             handlers: Arc::clone(&self.worker.handlers),
             runtime: self.user.clone(),
-            outcomes,
+            outcomes: outcomes.clone(),
             stopper: self.stopper.clone(),
         });
         let lease = self.worker.lease;
         let stop_claims = CancellationToken::new();
         let claimer = Claimer::new(Arc::clone(session), lease, executor, stop_claims.clone());
         let heartbeat = Heartbeat::new(Arc::clone(session), lease, registered);
+        let reaper = reaper::run(Arc::clone(session), outcomes.clone());
+        let reconciler = Reconciler::new(Arc::clone(session), outcomes);
         Loops {
             stop_claims,
             claimer: AbortOnDropHandle::new(tokio::spawn(claimer.run())),
             settler: AbortOnDropHandle::new(tokio::spawn(Settler::new(Arc::clone(session), settled).run())),
             heartbeat: AbortOnDropHandle::new(tokio::spawn(heartbeat.run())),
             leader: AbortOnDropHandle::new(tokio::spawn(Leader::new(Arc::clone(session)).run())),
+            reaper: AbortOnDropHandle::new(tokio::spawn(reaper)),
+            reconciler: AbortOnDropHandle::new(tokio::spawn(reconciler.run())),
         }
     }
 
     /// Ends a session whose lease is lost: its attempts are stopped, their outcomes no longer count. Returns
     /// how many attempts did not end.
-    pub(super) async fn abandon(&self, session: &Session, loops: &mut Loops) -> u64 {
+    pub(super) async fn abandon(&self, session: &Session, loops: &mut Loops) -> usize {
         let unsettled = session.attempts.unsettled();
         self.totals.unsettled(unsettled as u64);
         if unsettled > 0 {
             tracing::warn!(worker = %session.id, outcomes = unsettled, "outcomes of the lost session could not be settled");
         }
         loops.abort().await;
-        session.attempts.force_all();
+        session.attempts.force_all(StopReason::LeaseLost, Instant::now());
         // What does not end keeps its slots beyond the session.
-        let all_ended = timeout(FORCED_GRACE, session.attempts.none_running()).await.is_ok();
-        let running = session.attempts.running();
-        if !all_ended {
+        let _ = timeout(self.worker.graces.forced, session.attempts.none_running()).await;
+        let running = session.attempts.give_up_all();
+        if running > 0 {
             tracing::error!(worker = %session.id, attempts = running, "attempts of the lost session have not ended");
         }
-        running as u64
+        running
     }
 }
 
 impl Loops {
     /// Ends the loops; the claimer for sure, so that no attempt starts afterwards.
     async fn abort(&mut self) {
-        for task in [&self.claimer, &self.settler, &self.heartbeat, &self.leader] {
+        let others = [&self.settler, &self.heartbeat, &self.leader, &self.reaper, &self.reconciler];
+        for task in others.into_iter().chain([&self.claimer]) {
             task.abort();
         }
         if !self.claimer.is_finished() {
@@ -200,6 +218,8 @@ impl Loops {
             _ = &mut self.settler => {}
             _ = &mut self.heartbeat => {}
             _ = &mut self.leader => {}
+            _ = &mut self.reaper => {}
+            _ = &mut self.reconciler => {}
         }
     }
 }

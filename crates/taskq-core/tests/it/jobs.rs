@@ -33,13 +33,18 @@ impl Job for Note {
 }
 
 /// Waits until a condition holds, looking often.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, holds: impl AsyncFnMut() -> bool) {
+    until_in(DEADLINE, what, holds).await;
+}
+
+/// Waits for so long until a condition holds.
+pub(crate) async fn until_in(deadline: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let looks = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    assert!(tokio::time::timeout(DEADLINE, looks).await.is_ok(), "not reached in time: {what}");
+    assert!(tokio::time::timeout(deadline, looks).await.is_ok(), "not reached in time: {what}");
 }
 
 pub(crate) async fn job(client: &Client, id: JobId) -> JobRecord {

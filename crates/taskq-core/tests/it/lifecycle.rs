@@ -142,7 +142,7 @@ async fn a_lost_lease_stops_the_attempts_and_a_new_session_begins() {
     let first = until_status(&client, handle.id(), Status::Running).await.worker;
     let lost = AtomicBool::new(false);
     store.fail(move |call| {
-        let lose = matches!(call, Call::Claim | Call::Beat) && !lost.swap(true, Ordering::SeqCst);
+        let lose = matches!(call, Call::Claim | Call::Beat(_)) && !lost.swap(true, Ordering::SeqCst);
         lose.then(|| StoreError::LeaseLost { message: "told to be".to_owned() })
     });
     assert_eq!(handle.wait_timeout(DEADLINE).await.unwrap(), 3, "released with its session, run in the next");
@@ -162,7 +162,7 @@ async fn a_worker_that_cannot_beat_stops_before_its_lease_ends() {
     let begun = Instant::now();
     let worker = builder.lease(lease).build().unwrap().start();
     let first = until_status(&client, handle.id(), Status::Running).await.worker;
-    store.fail(|call| matches!(call, Call::Beat).then(unavailable));
+    store.fail(|call| matches!(call, Call::Beat(_)).then(unavailable));
     until("the attempt is stopped and the session is replaced", async || store.count("register") > 1).await;
     assert!(begun.elapsed() < lease * 2, "beats had ended at once");
     until("another session runs it", async || {

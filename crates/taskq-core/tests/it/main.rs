@@ -2,9 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
+mod cancel;
 mod client;
 mod engine;
 mod jobs;
+mod leading;
 mod lifecycle;
+mod operate;
 mod outcomes;
 mod probe;
+mod reconcile;
+mod shutdown;

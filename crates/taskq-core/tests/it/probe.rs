@@ -7,12 +7,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use taskq_core::client::Client;
 use taskq_core::model::*;
-use taskq_core::store::memory::{Clock, MemoryStore};
+use taskq_core::store::memory::{Clock, MemoryStore, TestClock};
 use taskq_core::store::*;
 use tokio::sync::{Semaphore, watch};
-
-/// What happens to a call of one kind.
-type Fault = Box<dyn FnMut(Call) -> Option<StoreError> + Send>;
+use tokio::time::Instant;
 
 /// A call that the store received.
 #[derive(Clone, Debug)]
@@ -21,14 +19,71 @@ pub(crate) enum Call {
     Register,
     Claim,
     Settle(Vec<Settlement>),
-    Beat,
+    Beat(Beat),
+    Held(Option<Timestamp>),
     Release,
+    SweepsDue,
     Promote,
+    MarkLost,
+    Reclaim(Vec<JobId>),
+    Forget,
     Endings,
 }
 
+impl Call {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Register => "register",
+            Self::Claim => "claim",
+            Self::Settle(_) => "settle",
+            Self::Beat(_) => "beat",
+            Self::Held(_) => "held",
+            Self::Release => "release",
+            Self::SweepsDue => "sweeps_due",
+            Self::Promote => "promote",
+            Self::MarkLost => "mark_lost",
+            Self::Reclaim(_) => "reclaim",
+            Self::Forget => "forget",
+            Self::Endings => "endings",
+        }
+    }
+}
+
+/// The calls that a worker makes by itself.
+pub(crate) const WORKER_CALLS: [&str; 11] = [
+    "register",
+    "claim",
+    "settle",
+    "beat",
+    "held",
+    "release",
+    "sweeps_due",
+    "promote",
+    "mark_lost",
+    "reclaim",
+    "forget",
+];
+
+/// What happens to a call instead of what it asks for.
+#[derive(Debug)]
+pub(crate) enum Act {
+    /// It fails and does nothing.
+    Fail(StoreError),
+    /// It is done and its answer is lost.
+    Lose,
+    /// It is never answered, and does nothing.
+    Hang,
+    /// It is done, and its answer waits until the gate is opened.
+    Hold,
+}
+
+type Fault = Box<dyn FnMut(&Call) -> Option<Act> + Send>;
+
 pub(crate) struct Probe {
-    inner: MemoryStore,
+    inner: Arc<MemoryStore>,
+    /// A clock that follows the time of the tests' runtime, which stands still while anything runs.
+    simulated: Option<(TestClock, Timestamp, Instant)>,
     calls: watch::Sender<HashMap<&'static str, usize>>,
     fault: Mutex<Option<Fault>>,
     /// Settles and enqueues pass it one by one while it is closed.
@@ -36,19 +91,39 @@ pub(crate) struct Probe {
     /// Fails calls after they took effect, instead of before.
     lose_answers: bool,
     runtime: Option<tokio::runtime::Handle>,
+    immovable: Option<JobId>,
 }
 
 const OPEN: usize = 1 << 20;
 
 impl Probe {
     pub(crate) fn new() -> Self {
+        Self::of(Arc::new(MemoryStore::with_seed(Clock::system(), 7)), None)
+    }
+
+    /// A store whose time is the paused time of the tests' runtime.
+    pub(crate) fn simulated() -> Self {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let clock = TestClock::new(start);
+        let inner = Arc::new(MemoryStore::with_seed(clock.clone(), 7));
+        Self::of(inner, Some((clock, start, Instant::now())))
+    }
+
+    /// Another way to the same store, with faults of its own.
+    pub(crate) fn beside(&self) -> Self {
+        Self::of(Arc::clone(&self.inner), self.simulated.clone())
+    }
+
+    fn of(inner: Arc<MemoryStore>, simulated: Option<(TestClock, Timestamp, Instant)>) -> Self {
         Self {
-            inner: MemoryStore::with_seed(Clock::system(), 7),
+            inner,
+            simulated,
             calls: watch::Sender::default(),
             fault: Mutex::new(None),
             gate: Semaphore::new(OPEN),
             lose_answers: false,
             runtime: None,
+            immovable: None,
         }
     }
 
@@ -62,6 +137,12 @@ impl Probe {
         self
     }
 
+    /// Lets reclaims meet a problem with one job.
+    pub(crate) fn with_immovable(mut self, job: JobId) -> Self {
+        self.immovable = Some(job);
+        self
+    }
+
     pub(crate) fn shared(self) -> (Arc<Self>, Client) {
         let store = Arc::new(self);
         let client = Client::new(Arc::clone(&store) as Arc<dyn Store>);
@@ -69,8 +150,21 @@ impl Probe {
     }
 
     /// Lets `fault` decide which calls fail.
-    pub(crate) fn fail(&self, fault: impl FnMut(Call) -> Option<StoreError> + Send + 'static) {
+    pub(crate) fn fail(&self, mut fault: impl FnMut(Call) -> Option<StoreError> + Send + 'static) {
+        let lose = self.lose_answers;
+        self.act(move |call| {
+            fault(call.clone()).map(|error| if lose { Act::Lose } else { Act::Fail(error) })
+        });
+    }
+
+    /// Lets `fault` decide what happens to calls.
+    pub(crate) fn act(&self, fault: impl FnMut(&Call) -> Option<Act> + Send + 'static) {
         *self.fault.lock().unwrap() = Some(Box::new(fault));
+    }
+
+    /// Lets every call pass.
+    pub(crate) fn heal(&self) {
+        *self.fault.lock().unwrap() = None;
     }
 
     /// Holds settles and enqueues back until [`open`](Self::open).
@@ -86,17 +180,40 @@ impl Probe {
         self.calls.borrow().get(call).copied().unwrap_or(0)
     }
 
+    /// Counts the calls that the worker made by itself.
+    pub(crate) fn worker_calls(&self) -> usize {
+        WORKER_CALLS.iter().map(|call| self.count(call)).sum()
+    }
+
+    /// The store itself, at the time that it is now.
+    fn store(&self) -> &MemoryStore {
+        self.tick();
+        &self.inner
+    }
+
+    fn tick(&self) {
+        if let Some((clock, start, began)) = &self.simulated {
+            clock.set(start.checked_add(began.elapsed()).unwrap());
+        }
+    }
+
     async fn pass<T>(
         &self,
-        name: &'static str,
         call: Call,
         deed: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        self.calls.send_modify(|calls| *calls.entry(name).or_default() += 1);
-        let fault = self.fault.lock().unwrap().as_mut().and_then(|fault| fault(call));
-        match fault {
-            Some(error) if self.lose_answers => deed.await.and(Err(error)),
-            Some(error) => Err(error),
+        self.calls.send_modify(|calls| *calls.entry(call.name()).or_default() += 1);
+        let act = self.fault.lock().unwrap().as_mut().and_then(|fault| fault(&call));
+        self.tick();
+        match act {
+            Some(Act::Fail(error)) => Err(error),
+            Some(Act::Lose) => deed.await.and(Err(unavailable())),
+            Some(Act::Hang) => std::future::pending().await,
+            Some(Act::Hold) => {
+                let answer = deed.await;
+                drop(self.gate.acquire().await.unwrap());
+                answer
+            }
             None => deed.await,
         }
     }
@@ -106,22 +223,26 @@ pub(crate) fn unavailable() -> StoreError {
     StoreError::Unavailable { message: "told to be".to_owned(), source: None }
 }
 
+pub(crate) fn refused() -> StoreError {
+    StoreError::Database { sqlstate: "XX000".to_owned(), message: "told to be".to_owned() }
+}
+
 #[async_trait]
 impl Store for Probe {
     async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         let deed = async {
             drop(self.gate.acquire().await.unwrap());
-            self.inner.enqueue(jobs).await
+            self.store().enqueue(jobs).await
         };
-        self.pass("enqueue", Call::Enqueue, deed).await
+        self.pass(Call::Enqueue, deed).await
     }
 
     async fn register_worker(&self, registration: Registration) -> Result<(), StoreError> {
-        self.pass("register", Call::Register, self.inner.register_worker(registration)).await
+        self.pass(Call::Register, self.inner.register_worker(registration)).await
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<Claimed, StoreError> {
-        self.pass("claim", Call::Claim, self.inner.claim(request)).await
+        self.pass(Call::Claim, self.inner.claim(request)).await
     }
 
     async fn settle(
@@ -132,21 +253,21 @@ impl Store for Probe {
         let call = Call::Settle(settlements.clone());
         let deed = async {
             drop(self.gate.acquire().await.unwrap());
-            self.inner.settle(worker, settlements).await
+            self.store().settle(worker, settlements).await
         };
-        self.pass("settle", call, deed).await
+        self.pass(call, deed).await
     }
 
     async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError> {
-        self.pass("beat", Call::Beat, self.inner.heartbeat(beat)).await
+        self.pass(Call::Beat(beat.clone()), self.inner.heartbeat(beat)).await
     }
 
     async fn held(&self, worker: WorkerId, since: Option<Timestamp>) -> Result<Vec<Held>, StoreError> {
-        self.inner.held(worker, since).await
+        self.pass(Call::Held(since), self.inner.held(worker, since)).await
     }
 
     async fn release_worker(&self, worker: WorkerId) -> Result<u64, StoreError> {
-        self.pass("release", Call::Release, self.inner.release_worker(worker)).await
+        self.pass(Call::Release, self.inner.release_worker(worker)).await
     }
 
     async fn promote(
@@ -155,31 +276,119 @@ impl Store for Probe {
         epoch: LeaderEpoch,
         limit: u32,
     ) -> Result<Promoted, StoreError> {
-        self.pass("promote", Call::Promote, self.inner.promote(leader, epoch, limit)).await
+        self.pass(Call::Promote, self.inner.promote(leader, epoch, limit)).await
+    }
+
+    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
+        self.pass(Call::SweepsDue, self.inner.sweeps_due(leader, epoch)).await
+    }
+
+    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
+        self.pass(Call::MarkLost, self.inner.mark_lost(leader, epoch, limit)).await
+    }
+
+    async fn reclaim(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+        forgive: bool,
+        skip: Vec<JobId>,
+    ) -> Result<Vec<Reclaimed>, StoreError> {
+        let call = Call::Reclaim(skip.clone());
+        let deed = async {
+            let met = self.immovable.filter(|id| !skip.contains(id));
+            let skip = skip.iter().copied().chain(self.immovable).collect();
+            let mut reclaimed = self.inner.reclaim(leader, epoch, limit, forgive, skip).await?;
+            if let Some(id) = met
+                && let Some(job) = self.inner.job(id).await?.filter(|job| job.status == Status::Running)
+            {
+                let problem = Some("told to be".to_owned());
+                reclaimed.push(Reclaimed { id, epoch: job.epoch, status: job.status, problem });
+            }
+            Ok(reclaimed)
+        };
+        self.pass(call, deed).await
+    }
+
+    async fn forget_workers(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        self.pass(Call::Forget, self.inner.forget_workers(leader, epoch, limit)).await
+    }
+
+    async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {
+        self.store().cancel(ids, reason).await
+    }
+
+    async fn cancel_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+        reason: Option<String>,
+    ) -> Result<CancelledBatch, StoreError> {
+        self.store().cancel_matching(jobs, limit, after, reason).await
+    }
+
+    async fn retry(&self, ids: Vec<JobId>) -> Result<Vec<Retried>, StoreError> {
+        self.store().retry(ids).await
+    }
+
+    async fn retry_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+    ) -> Result<RetriedBatch, StoreError> {
+        self.store().retry_matching(jobs, limit, after).await
+    }
+
+    async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {
+        self.store().pause(part).await
+    }
+
+    async fn resume(&self, part: LanePart) -> Result<bool, StoreError> {
+        self.store().resume(part).await
+    }
+
+    async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
+        self.store().paused_actors().await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSummary>, StoreError> {
+        self.store().workers().await
+    }
+
+    async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError> {
+        self.store().leader().await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {
-        self.inner.job(id).await
+        self.store().job(id).await
     }
 
     async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>, StoreError> {
-        self.inner.attempts(id).await
+        self.store().attempts(id).await
     }
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
-        self.inner.jobs(filter).await
+        self.store().jobs(filter).await
     }
 
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {
-        self.pass("endings", Call::Endings, self.inner.endings(ids)).await
+        self.pass(Call::Endings, self.inner.endings(ids)).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueSummary>, StoreError> {
-        self.inner.queues().await
+        self.store().queues().await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
-        self.inner.stats().await
+        self.store().stats().await
     }
 
     fn wakes(&self) -> Wakes {
