@@ -236,15 +236,15 @@ impl Store for PostgresStore {
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
-        self.run(|calls| calls.paused_actors()).await
+        self.run(Calls::paused_actors).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerSummary>, StoreError> {
-        self.run(|calls| calls.workers()).await
+        self.run(Calls::workers).await
     }
 
     async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError> {
-        self.run(|calls| calls.leader()).await
+        self.run(Calls::leader).await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {

@@ -136,7 +136,7 @@ async fn a_malformed_outcome_refuses_the_whole_call() {
         (with(json!({"outcome": null})), "outcome is not one of"),
         (with(json!({"results": 1})), "unknown field \"results\""),
         (with(json!({"outcome": "released", "result": 1})), "result belongs to succeeded"),
-        (with(json!({"error": {}})), "error belongs to failed or cancelled"),
+        (with(json!({"error": {}})), "error belongs to failed, cancelled or abandoned"),
         (with(json!({"final": true})), "final belongs to failed"),
         (with(json!({"outcome": "failed", "final": 1})), "final is not a boolean"),
         (with(json!({"outcome": "failed", "error": "x"})), "error is not an object"),
