@@ -1,6 +1,7 @@
 //! The schema's functions as any client calls them.
 
 mod claim;
+mod crash;
 mod enqueue;
 mod fence;
 mod isolation;
