@@ -8,4 +8,5 @@ mod isolation;
 mod life;
 mod mutant;
 mod plans;
+mod rescue;
 mod scene;
