@@ -22,6 +22,9 @@
 //!
 //! Tests share one server a run ([`shared_server`]) and take a database each from a template that is migrated once
 //! ([`Cluster::template`]). [`wait_for`] and [`ChildProcess`] are what such tests wait on instead of sleeping.
+//!
+//! Faults: [`Proxy`] breaks the network between a test and the server; [`ChildProcess::signal`] stops, continues and
+//! kills a process; [`PrivateServer::restart`] and [`PrivateServer::halt`] take the server away.
 
 mod account;
 mod cluster;
@@ -31,6 +34,7 @@ mod installation;
 mod keeper;
 mod options;
 mod process;
+mod proxy;
 mod random;
 mod server;
 mod shared;
@@ -43,6 +47,7 @@ pub use fetch::{FETCHED_VERSION, FetchError};
 pub use installation::{Installation, InstallationError, PgVersion, SUPPORTED_MAJORS};
 pub use options::Options;
 pub use process::ChildProcess;
+pub use proxy::{Direction, Proxy, ProxyError, Swallow};
 pub use rustix::process::Signal;
 pub use server::{KeptServer, PrivateServer, ServerError, Shutdown};
 pub use shared::{TEST_DSN_VARIABLE, shared_server};

@@ -5,4 +5,5 @@
 mod databases;
 mod death;
 mod processes;
+mod proxy;
 mod server;
