@@ -23,8 +23,9 @@
 //! Tests share one server a run ([`shared_server`]) and take a database each from a template that is migrated once
 //! ([`Cluster::template`]). [`wait_for`] and [`ChildProcess`] are what such tests wait on instead of sleeping.
 //!
-//! Faults: [`Proxy`] breaks the network between a test and the server; [`ChildProcess::signal`] stops, continues and
-//! kills a process; [`PrivateServer::restart`] and [`PrivateServer::halt`] take the server away.
+//! Faults: [`Proxy`] breaks the network between a test and the server; [`ChildProcess`] is frozen, thawed and killed;
+//! [`PrivateServer::restart`] and [`PrivateServer::halt`] take the server away, [`Cluster::terminate_backends`] its
+//! sessions, [`Cluster::make_read_only`] its writes.
 
 mod account;
 mod cluster;
@@ -33,6 +34,7 @@ mod hex;
 mod installation;
 mod keeper;
 mod options;
+mod outage;
 mod process;
 mod proxy;
 mod random;
@@ -46,6 +48,7 @@ pub use cluster::{Cluster, DatabaseError};
 pub use fetch::{FETCHED_VERSION, FetchError};
 pub use installation::{Installation, InstallationError, PgVersion, SUPPORTED_MAJORS};
 pub use options::Options;
+pub use outage::ReadOnly;
 pub use process::ChildProcess;
 pub use proxy::{Direction, Proxy, ProxyError, Swallow};
 pub use rustix::process::Signal;
