@@ -25,13 +25,14 @@
 //!
 //! Faults: [`Proxy`] breaks the network between a test and the server; [`ChildProcess`] is frozen, thawed and killed;
 //! [`PrivateServer::restart`] and [`PrivateServer::halt`] take the server away, [`Cluster::terminate_backends`] its
-//! sessions, [`Cluster::make_read_only`] its writes.
+//! sessions, [`Cluster::make_read_only`] its writes. [`invariants`] says whether all was well in the end.
 
 mod account;
 mod cluster;
 mod fetch;
 mod hex;
 mod installation;
+pub mod invariants;
 mod keeper;
 mod options;
 mod outage;

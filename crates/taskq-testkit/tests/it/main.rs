@@ -4,6 +4,7 @@
 
 mod databases;
 mod death;
+mod invariants;
 mod outage;
 mod processes;
 mod proxy;
