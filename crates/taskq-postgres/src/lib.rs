@@ -1,1 +1,25 @@
-//! .
+//! The PostgreSQL store of taskq: connections, migrations, and the calls of the schema's functions.
+//!
+//! State lives in one schema of the user's database and changes only through functions of that schema; this
+//! crate calls them. [`PostgresStore`] implements [`Store`](taskq_core::store::Store), [`Migrator`] brings a
+//! schema to what the program needs.
+
+mod codec;
+mod connect;
+mod dsn;
+mod engine;
+mod error;
+mod listen;
+mod migrate;
+mod notify;
+mod schema;
+mod session;
+mod store;
+
+pub use connect::ConnectOptions;
+pub use migrate::{
+    Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus, Migrator,
+    Mode, Phase, SchemaStatus, Step,
+};
+pub use schema::{InvalidSchemaName, SchemaName};
+pub use store::PostgresStore;

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    ActorName, Epoch, ErrorRecord, JobId, Json, OutcomeKind, QueueName, RetryPolicy, Status, WorkerId,
+    ActorName, Epoch, ErrorRecord, IdempotencyKey, JobId, Json, OutcomeKind, QueueName, RetryPolicy, Status,
+    WorkerId,
 };
 
 /// The queue of a job that names none.
@@ -57,6 +58,20 @@ pub struct NewJob {
     pub metadata: Option<Json>,
     /// The W3C `traceparent` of the caller.
     pub trace_context: Option<String>,
+    /// Makes the enqueue safe to repeat for 7 days: while the key of this actor is taken, no job is written.
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// What a taken key means when its job has ended. Has a meaning only with a key.
+    pub on_finished: OnFinished,
+}
+
+/// What an idempotency key means whose job has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnFinished {
+    /// The ended job is the answer: nothing is written.
+    #[default]
+    Return,
+    /// The key is taken over by the new job.
+    RunAgain,
 }
 
 impl NewJob {
@@ -77,6 +92,8 @@ impl NewJob {
             tags: Vec::new(),
             metadata: None,
             trace_context: None,
+            idempotency_key: None,
+            on_finished: OnFinished::Return,
         }
     }
 }
@@ -87,19 +104,21 @@ impl NewJob {
 pub enum EnqueueOutcome {
     /// A new job was written.
     Created,
-    /// A job with this id was there already; nothing was written.
+    /// A job with this id, or of this idempotency key, was there already; nothing was written.
     Existing,
+    /// A new job was written, and took its idempotency key over from one that had ended.
+    Replaced,
 }
 
 /// The store's answer to one [`NewJob`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Enqueued {
-    /// The job.
+    /// The job: the new one, or the one that was there.
     pub id: JobId,
     /// Whether it is new.
     pub outcome: EnqueueOutcome,
-    /// Its status: of the new job, or of the one that was there.
-    pub status: Status,
+    /// The job's status; `None` when it was there once and is not any more, though its idempotency key still stands.
+    pub status: Option<Status>,
 }
 
 /// A job that a worker has claimed.

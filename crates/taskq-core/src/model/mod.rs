@@ -13,11 +13,11 @@ pub use error_record::{BACKTRACE_LIMIT, CLASS_LIMIT, ErrorRecord, MESSAGE_LIMIT}
 pub use id::{Epoch, JobId, WorkerId};
 pub use job::{
     AttemptRecord, ClaimedJob, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, JobRecord,
-    NewJob, Schedule,
+    NewJob, OnFinished, Schedule,
 };
 pub use json::{Json, JsonError, PAYLOAD_LIMIT, RESULT_LIMIT};
 pub(crate) use name::check as check_name;
-pub use name::{ActorName, InvalidName, NAME_LIMIT, QueueName};
+pub use name::{ActorName, IdempotencyKey, InvalidName, NAME_LIMIT, QueueName};
 pub use outcome::{Outcome, OutcomeKind, SettleReason, Settled, Settlement};
 pub use retry::{InvalidRetryPolicy, RetryPolicy};
 pub use status::{Status, UnknownStatus};

@@ -108,6 +108,7 @@ macro_rules! name {
 
 name!(QueueName, "queue", "Names a queue: what a worker subscribes to.");
 name!(ActorName, "actor", "Names an actor: the handler that runs a job.");
+name!(IdempotencyKey, "idempotency_key", "Makes one enqueue of an actor's job safe to repeat.");
 
 #[cfg(test)]
 mod tests {

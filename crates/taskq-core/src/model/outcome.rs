@@ -29,6 +29,11 @@ pub enum Outcome {
     },
     /// The worker gives the job back unfinished, as at shutdown. Burns no attempt.
     Released,
+    /// The handler did not end in time when it was forced to. Never tried again.
+    Abandoned {
+        /// What was waited for.
+        error: ErrorRecord,
+    },
     /// The handler ended the job as cancelled.
     Cancelled {
         /// Why, if it said so.
@@ -49,6 +54,8 @@ pub enum OutcomeKind {
     Released,
     /// `cancelled`
     Cancelled,
+    /// `abandoned`
+    Abandoned,
     /// `crashed`: written by the leader, never by a worker.
     Crashed,
 }
@@ -62,15 +69,24 @@ impl OutcomeKind {
             Self::Snoozed => "snoozed",
             Self::Released => "released",
             Self::Cancelled => "cancelled",
+            Self::Abandoned => "abandoned",
             Self::Crashed => "crashed",
         }
     }
 
     /// Finds the kind that a word names.
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Succeeded, Self::Failed, Self::Snoozed, Self::Released, Self::Cancelled, Self::Crashed]
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
+        [
+            Self::Succeeded,
+            Self::Failed,
+            Self::Snoozed,
+            Self::Released,
+            Self::Cancelled,
+            Self::Abandoned,
+            Self::Crashed,
+        ]
+        .into_iter()
+        .find(|kind| kind.as_str() == word)
     }
 }
 
@@ -83,6 +99,7 @@ impl Outcome {
             Self::Snoozed { .. } => OutcomeKind::Snoozed,
             Self::Released => OutcomeKind::Released,
             Self::Cancelled { .. } => OutcomeKind::Cancelled,
+            Self::Abandoned { .. } => OutcomeKind::Abandoned,
         }
     }
 }

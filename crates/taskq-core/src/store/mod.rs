@@ -3,6 +3,7 @@
 //! Two implementations exist: PostgreSQL (`taskq-postgres`) and memory. One list of behaviour tests
 //! (`taskq-contract`) runs on both.
 
+mod control;
 mod error;
 pub mod memory;
 mod query;
@@ -13,8 +14,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+pub use control::{
+    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, Reclaimed, Retried, RetriedBatch,
+    RetryOutcome, SweepsDue,
+};
 pub use error::{SchemaProblem, StoreError};
-pub use query::{ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, Stats, WorkerSummary};
+pub use query::{
+    ActorSummary, Count, Ending, JobFilter, LeaderSummary, QueueMode, QueueSummary, Stats, WorkerState,
+    WorkerSummary,
+};
 pub use wake::{Wake, Wakes};
 
 use crate::model::{
@@ -191,6 +199,114 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::NotLeader`] when someone else leads: nothing is changed.
     async fn promote(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32)
     -> Result<Promoted, StoreError>;
+
+    /// Says what the leader's sweeps have to do: one probe for all of them, which writes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::NotLeader`] when someone else leads.
+    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError>;
+
+    /// Declares workers lost whose lease has ended, at most `limit`; returns how many. From then on no job can come to
+    /// run under them.
+    ///
+    /// # Errors
+    /// [`StoreError::NotLeader`] when someone else leads: nothing is changed.
+    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError>;
+
+    /// Takes running jobs from lost workers, at most `limit`: back to be tried again, or to their end. A job in `skip` is
+    /// passed over. With `forgive` no attempt is burnt, as after an outage of the store itself.
+    ///
+    /// # Errors
+    /// [`StoreError::NotLeader`] when someone else leads: nothing is changed. A job that cannot be moved is no error but
+    /// carries its problem.
+    async fn reclaim(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+        forgive: bool,
+        skip: Vec<JobId>,
+    ) -> Result<Vec<Reclaimed>, StoreError>;
+
+    /// Deletes workers that were lost an hour ago and hold no job, at most `limit`; returns how many.
+    ///
+    /// # Errors
+    /// [`StoreError::NotLeader`] when someone else leads: nothing is changed.
+    async fn forget_workers(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+    ) -> Result<u64, StoreError>;
+
+    /// Cancels jobs: those that have not started end at once, the workers of those that run are told. Answers in the
+    /// order of the ids, at most 10,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for too many ids. An id that does not exist is no error but an outcome.
+    async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError>;
+
+    /// Cancels the unfinished jobs that match, one batch of at most `limit` (1 to 100,000) a call: go on behind
+    /// `scanned_to` until it is `None`.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a limit out of bounds.
+    async fn cancel_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+        reason: Option<String>,
+    ) -> Result<CancelledBatch, StoreError>;
+
+    /// Makes ended jobs ready again, with a fresh budget of attempts and without their deadline. Answers in the order of
+    /// the ids, at most 10,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for too many ids. A job that has not ended, or does not exist, is no error but an outcome.
+    async fn retry(&self, ids: Vec<JobId>) -> Result<Vec<Retried>, StoreError>;
+
+    /// Makes the ended jobs that match ready again, one batch of at most `limit` (1 to 100,000) a call: go on behind
+    /// `scanned_to` until it is `None`.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a limit out of bounds.
+    async fn retry_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+    ) -> Result<RetriedBatch, StoreError>;
+
+    /// Holds back the jobs of a queue or an actor; what runs goes on. Returns whether it was not paused before.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn pause(&self, part: LanePart) -> Result<bool, StoreError>;
+
+    /// Hands out the jobs of a queue or an actor again. Returns whether it was paused.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn resume(&self, part: LanePart) -> Result<bool, StoreError>;
+
+    /// Lists the paused actors, by name.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError>;
+
+    /// Lists the worker sessions, oldest first, lost ones included.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn workers(&self) -> Result<Vec<WorkerSummary>, StoreError>;
+
+    /// Says who leads; `None` when nobody does.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError>;
 
     /// Finds one job.
     ///

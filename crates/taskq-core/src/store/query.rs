@@ -97,6 +97,8 @@ pub struct QueueSummary {
     pub oldest_pending: Option<Duration>,
     /// Live workers that subscribe to it.
     pub workers: u64,
+    /// Whether its jobs are held back.
+    pub paused: bool,
 }
 
 /// An actor with ready jobs.
@@ -110,11 +112,34 @@ pub struct ActorSummary {
     pub pending: Count,
 }
 
+/// Whether a worker session is alive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerState {
+    /// Its lease runs.
+    Active,
+    /// Its lease has ended, or it was declared lost; what it runs is, or will be, taken from it.
+    Lost,
+}
+
+/// The leader's lease.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct LeaderSummary {
+    /// The worker that holds it.
+    pub worker: WorkerId,
+    /// How many leaders there have been.
+    pub epoch: i64,
+    /// When it ends.
+    pub expires_at: Timestamp,
+}
+
 /// One worker session.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct WorkerSummary {
     /// The session.
     pub worker: WorkerId,
+    /// Whether it is alive.
+    pub state: WorkerState,
     /// Its queues.
     pub queues: Vec<QueueName>,
     /// Its actors.

@@ -2,7 +2,7 @@
 
 use tokio::sync::broadcast;
 
-use crate::model::QueueName;
+use crate::model::{QueueName, WorkerId};
 
 /// A hint that there is something to look at.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,6 +11,8 @@ pub enum Wake {
     Ready(QueueName),
     /// A job was scheduled that may be due before the leader looks next.
     Due,
+    /// Somebody asked to cancel a job that this worker runs: its next beat says which.
+    Cancel(WorkerId),
     /// Hints may have been missed: look at everything. Sent whenever the source (re)connects.
     Everything,
     /// The source of hints is gone for now: poll.

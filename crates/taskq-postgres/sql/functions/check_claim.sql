@@ -1,5 +1,7 @@
--- Checks the arguments of a claim and the worker's session; returns the actors that the worker registered.
--- Called by: claim, claim_slots. Locks: none, so an empty claim writes nothing. Indexes: workers_pkey.
+-- Checks the arguments of a claim and the worker's session; returns the actors that the worker registered and that are not
+-- paused.
+-- Called by: claim, claim_slots. Locks: none, so an empty claim writes nothing. Indexes: workers_pkey,
+-- actor_config_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".check_claim(
     worker uuid, queues text[], slots integer[], lease interval, oversample integer
 ) RETURNS text[]
@@ -28,6 +30,8 @@ BEGIN
         PERFORM "{schema}".refuse(format('worker %s has not registered the queue "%s"', worker,
             (SELECT q.name FROM unnest(queues) q(name) WHERE q.name <> ALL (session.queues) OR q.name IS NULL LIMIT 1)));
     END IF;
-    RETURN session.actors;
+    RETURN ARRAY(
+        SELECT a.name FROM unnest(session.actors) a(name)
+        WHERE NOT EXISTS (SELECT FROM "{schema}".actor_config c WHERE c.actor = a.name AND c.paused_at IS NOT NULL));
 END
 $$;

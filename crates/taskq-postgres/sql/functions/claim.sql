@@ -17,6 +17,8 @@ BEGIN
     RETURN QUERY SELECT g.* FROM (
         SELECT array_agg(q.queue) AS queues, array_agg(a.actor) AS actors
         FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q CROSS JOIN unnest(actors) a(actor)
-    ) lanes CROSS JOIN LATERAL "{schema}".claim_group(worker, lanes.queues, lanes.actors, max_jobs, lease, oversample) g;
+        WHERE NOT EXISTS (SELECT FROM "{schema}".queues p WHERE p.queue = q.queue AND p.paused_at IS NOT NULL)
+    ) lanes CROSS JOIN LATERAL "{schema}".claim_group(worker, lanes.queues, lanes.actors, max_jobs, lease, oversample) g
+    WHERE lanes.queues IS NOT NULL;
 END
 $$;

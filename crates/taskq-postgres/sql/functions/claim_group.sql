@@ -28,16 +28,16 @@ DECLARE
     quotas integer[];
     more boolean;
     tids tid[];
-    late tid[];
-    late_ids uuid[];
-    late_seen integer := 0;
+    late boolean;
+    passes integer := 0;
     got integer;
     lease_end timestamptz;
 BEGIN
     LOOP
         -- How many jobs of each lane are among the best, as far as `depth` rows per lane can tell. Everything
         -- up to the first lane's last row is certain; `more` says that the answer may go on behind it.
-        depth := greatest(depth * 2, ceil(want * oversample::float8 / cardinality(lane_actors))::integer, 1);
+        depth := least(greatest(depth * 2, ceil(want * oversample::float8 / cardinality(lane_actors))::integer),
+            want * oversample);
         IF cardinality(lane_actors) = 1 THEN
             SELECT array_agg(want), false, array_agg(j.queue), array_agg(j.actor)
             INTO quotas, more, lane_queues, lane_actors
@@ -87,7 +87,7 @@ BEGIN
             END IF;
         END IF;
 
-        SELECT array_agg(t.tid) FILTER (WHERE t.live), array_agg(t.tid) FILTER (WHERE NOT t.live), count(*)
+        SELECT array_agg(t.tid) FILTER (WHERE t.live), NOT coalesce(bool_and(t.live), true), count(*)
         INTO tids, late, got
         FROM unnest(lane_queues, lane_actors, quotas) l(queue, actor, quota)
         CROSS JOIN LATERAL (
@@ -114,6 +114,11 @@ BEGIN
                     c.identity_key, c.metadata, c.tags, c.trace_context
                 FROM claimed c
                 ORDER BY c.priority DESC, c.scheduled_at, c.id;
+            IF "{schema}".event_level() = 'all' THEN
+                INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
+                SELECT j.id, now, 'claimed', jsonb_build_object('epoch', j.claim_epoch, 'attempt', j.attempt, 'worker', worker)
+                FROM "{schema}".jobs j WHERE j.locked_by_worker = worker AND j.status = 'running' AND j.started_at = now;
+            END IF;
             want := want - cardinality(tids);
             IF lease_end - now < lease / 2 THEN
                 UPDATE "{schema}".workers w SET lease_expires_at = now + lease WHERE w.id = worker;
@@ -121,23 +126,12 @@ BEGIN
             END IF;
         END IF;
 
-        IF late IS NOT NULL THEN
-            WITH ended AS (
-                UPDATE "{schema}".jobs j
-                SET status = 'failed', finished_at = now, prune_at = now + interval '24 hours',
-                    error = '{"class": "deadline", "message": "the deadline passed before an attempt started"}'
-                WHERE j.ctid = ANY (late)
-                RETURNING j.id
-            )
-            SELECT array_agg(e.id) INTO late_ids FROM ended e;
-            IF "{schema}".event_level() <> 'off' THEN
-                INSERT INTO "{schema}".job_events (job_id, occurred_at, kind)
-                SELECT e.id, now, 'expired' FROM unnest(late_ids) e(id);
-            END IF;
-            late_seen := late_seen + cardinality(late);
+        IF late THEN
+            -- A round of its own, at most twice, so that rows that are too late cost a bounded amount of work.
+            passes := passes + 1;
+            PERFORM "{schema}".fail_late(lane_queues, lane_actors, now);
         END IF;
-        -- Rows that are too late cost this claim a bounded amount of work; the next one goes on.
-        EXIT WHEN want <= 0 OR NOT (more OR late IS NOT NULL) OR late_seen >= 1000;
+        EXIT WHEN want <= 0 OR NOT (more OR late) OR passes = 2;
     END LOOP;
 END
 $$;

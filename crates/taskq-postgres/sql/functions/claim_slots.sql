@@ -14,7 +14,11 @@ AS $$
 DECLARE
     actors text[] := "{schema}".check_claim(worker, queues, slots, lease, oversample);
 BEGIN
+    IF actors = '{}' THEN
+        RETURN;
+    END IF;
     FOR nth IN 1 .. cardinality(queues) LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM "{schema}".queues q WHERE q.queue = queues[nth] AND q.paused_at IS NOT NULL);
         RETURN QUERY SELECT * FROM "{schema}".claim_group(
             worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample);
     END LOOP;

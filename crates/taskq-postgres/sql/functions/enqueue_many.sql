@@ -1,5 +1,7 @@
--- Inserts jobs; one row per document, in their order: `created`, or `existing` where the id is taken.
--- Called by: clients, enqueue. Locks: none beyond the inserted rows. Indexes: jobs_pkey.
+-- Inserts jobs; one row per document, in their order: `created`; `existing` where the id or the idempotency key is taken,
+-- with the id and status of the job that is there; `replaced` where a key was taken over from a job that has ended.
+-- Called by: clients, enqueue. Locks: idempotency keys, in their order; the inserted rows. Indexes: jobs_pkey,
+-- idempotency_keys_pkey.
 -- One invalid document refuses the whole call. Works at every isolation level; above READ COMMITTED it may
 -- raise 40001 when another transaction inserts the same id. A repeated id is a row of the answer, never an
 -- error, since an error would abort the caller's transaction.
@@ -16,6 +18,9 @@ DECLARE
     ids uuid[];
     statuses text[];
     created uuid[];
+    keyed bigint[];
+    key_jobs uuid[];
+    key_outcomes text[];
     ready text[];
     due boolean;
 BEGIN
@@ -27,10 +32,17 @@ BEGIN
         PERFORM "{schema}".refuse(bad.problem, bad.element, bad.code);
     END IF;
 
+    SELECT array_agg(coalesce((d.job ->> 'id')::uuid, "{schema}".make_id(now, d.nth)) ORDER BY d.nth) INTO ids
+    FROM jsonb_array_elements(jobs) WITH ORDINALITY d(job, nth);
+    IF jobs @? '$[*].idempotency_key ? (@ != null)' THEN
+        SELECT array_agg(k.nth), array_agg(k.job_id), array_agg(k.outcome) INTO keyed, key_jobs, key_outcomes
+        FROM "{schema}".take_keys(jobs, ids, now) k;
+    END IF;
+
     WITH docs AS MATERIALIZED (
-        SELECT d.nth, d.job, coalesce((d.job ->> 'id')::uuid, "{schema}".make_id(now, d.nth)) AS id, t.scheduled_at,
+        SELECT d.nth, d.job, d.id, t.scheduled_at,
             CASE WHEN t.scheduled_at > now THEN 'scheduled' ELSE 'pending' END AS status
-        FROM jsonb_array_elements(jobs) WITH ORDINALITY d(job, nth)
+        FROM ROWS FROM (jsonb_array_elements(jobs), unnest(ids)) WITH ORDINALITY d(job, id, nth)
         CROSS JOIN LATERAL (
             SELECT coalesce((d.job ->> 'scheduled_at')::timestamptz, now + (d.job ->> 'delay')::interval, now) AS scheduled_at
         ) t
@@ -49,6 +61,8 @@ BEGIN
             CASE WHEN jsonb_typeof(d.job -> 'tags') = 'array' AND d.job -> 'tags' <> '[]'
                 THEN ARRAY(SELECT t.tag FROM jsonb_array_elements_text(d.job -> 'tags') t(tag)) END
         FROM docs d
+        LEFT JOIN unnest(keyed, key_outcomes) k(nth, outcome) ON k.nth = d.nth
+        WHERE k.outcome IS DISTINCT FROM 'existing'
         -- In the order of ids, so that two calls with the same ids cannot wait for each other.
         ORDER BY d.id, d.nth
         ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING
@@ -60,9 +74,8 @@ BEGIN
         FROM written w JOIN docs d ON d.id = w.id
         WHERE coalesce(d.job ->> 'notify', 'default') <> 'none'
     )
-    SELECT (SELECT array_agg(d.id ORDER BY d.nth) FROM docs d), (SELECT array_agg(d.status ORDER BY d.nth) FROM docs d),
-        (SELECT array_agg(w.id) FROM written w), told.ready, told.due
-    INTO ids, statuses, created, ready, due
+    SELECT (SELECT array_agg(d.status ORDER BY d.nth) FROM docs d), (SELECT array_agg(w.id) FROM written w), told.ready, told.due
+    INTO statuses, created, ready, due
     FROM told;
 
     IF created IS NOT NULL THEN
@@ -71,19 +84,25 @@ BEGIN
             INSERT INTO "{schema}".job_events (job_id, occurred_at, kind) SELECT c.id, now, 'enqueued' FROM unnest(created) c(id);
         END IF;
     END IF;
-    IF cardinality(created) = cardinality(ids) THEN
+    IF keyed IS NULL AND cardinality(created) = cardinality(ids) THEN
         RETURN QUERY SELECT n.id, 'created'::text, n.status FROM unnest(ids, statuses) n(id, status);
         RETURN;
     END IF;
     -- A later statement, so that it sees what a concurrent call with the same id has committed.
     RETURN QUERY
-        SELECT n.id, CASE WHEN n.first AND c.id IS NOT NULL THEN 'created' ELSE 'existing' END, coalesce(j.status::text, n.status)
+        SELECT n.job_id,
+            CASE WHEN n.key_outcome = 'existing' THEN 'existing'
+                WHEN n.first AND c.id IS NOT NULL THEN coalesce(n.key_outcome, 'created')
+                ELSE 'existing' END,
+            j.status::text
         FROM (
-            SELECT u.id, u.status, u.nth, row_number() OVER (PARTITION BY u.id ORDER BY u.nth) = 1 AS first
-            FROM unnest(ids, statuses) WITH ORDINALITY u(id, status, nth)
+            SELECT u.nth, coalesce(k.job_id, u.id) AS job_id, k.outcome AS key_outcome,
+                row_number() OVER (PARTITION BY u.id ORDER BY u.nth) = 1 AS first
+            FROM unnest(ids) WITH ORDINALITY u(id, nth)
+            LEFT JOIN unnest(keyed, key_jobs, key_outcomes) k(nth, job_id, outcome) ON k.nth = u.nth
         ) n
-        LEFT JOIN unnest(created) c(id) ON c.id = n.id
-        LEFT JOIN LATERAL (SELECT j.status FROM "{schema}".jobs j WHERE j.id = n.id OFFSET 0) j ON true
+        LEFT JOIN unnest(created) c(id) ON c.id = n.job_id
+        LEFT JOIN LATERAL (SELECT j.status FROM "{schema}".jobs j WHERE j.id = n.job_id OFFSET 0) j ON true
         ORDER BY n.nth;
 END
 $$;

@@ -1,7 +1,9 @@
 -- Renews a worker's lease, stores progress, and takes or renews the leader's lease when `leadership` is given.
--- Returns `leader` with the leader's epoch while this worker leads.
+-- Returns `leader` with the leader's epoch while this worker leads, and `cancel` for each of its jobs that somebody asked
+-- to cancel, at every beat until the attempt has ended.
 -- Called by: workers, every few seconds. Locks: the worker's row; jobs with progress, SKIP LOCKED, so that a
--- beat never waits for a job; the leader's row, SKIP LOCKED. Indexes: workers_pkey, jobs_pkey.
+-- beat never waits for a job; the leader's row, SKIP LOCKED. Indexes: workers_pkey, jobs_pkey,
+-- cancel_requests_worker_idx.
 -- A lost or expired lease is never renewed.
 CREATE OR REPLACE FUNCTION "{schema}".heartbeat(
     worker uuid, lease interval, progress jsonb DEFAULT NULL, leadership interval DEFAULT NULL
@@ -61,6 +63,8 @@ BEGIN
         END IF;
     END IF;
 
+    RETURN QUERY
+        SELECT 'cancel'::text, c.job_id, c.epoch, NULL::jsonb FROM "{schema}".cancel_requests c WHERE c.worker = heartbeat.worker;
     IF leadership IS NOT NULL THEN
         term := "{schema}".lead(worker, leadership);
         IF term IS NOT NULL THEN

@@ -42,7 +42,9 @@ BEGIN
                     WHEN e.field = 'id' AND e.value #>> '{}'
                         !~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' THEN 'id is not a UUID'
                     WHEN e.field = 'notify' AND e.value #>> '{}' NOT IN ('default', 'none')
-                        THEN 'notify is neither "default" nor "none"' END
+                        THEN 'notify is neither "default" nor "none"'
+                    WHEN e.field = 'on_finished' AND e.value #>> '{}' NOT IN ('return', 'run_again')
+                        THEN 'on_finished is neither "return" nor "run_again"' END
                 WHEN e.field IN ('priority', 'max_attempts', 'payload_version') THEN CASE
                     WHEN jsonb_typeof(e.value) = 'null' THEN NULL
                     WHEN jsonb_typeof(e.value) <> 'number'
@@ -81,10 +83,11 @@ BEGIN
                     WHEN jsonb_typeof(e.value) = 'null' THEN NULL
                     -- A queue in strict order has no turns, so the key would silently do nothing.
                     WHEN e.field = 'fairness_key' THEN 'fairness_key needs a queue in round_robin mode'
-                    WHEN e.field IN ('identity_key', 'unique_key', 'idempotency_key', 'keep', 'on_finished')
+                    WHEN e.field = 'on_finished' AND coalesce(jsonb_typeof(d.job -> 'idempotency_key'), 'null') = 'null'
+                        THEN 'on_finished needs an idempotency_key'
+                    WHEN e.field IN ('identity_key', 'unique_key', 'keep')
                         THEN e.field || ' is not supported by this version' END) AS problem,
-                CASE WHEN typed.problem IS NULL AND e.field IN ('identity_key', 'unique_key', 'idempotency_key', 'keep',
-                    'on_finished') THEN 'TQ003' END AS code
+                CASE WHEN typed.problem IS NULL AND e.field IN ('identity_key', 'unique_key', 'keep') THEN 'TQ003' END AS code
         ) f
         UNION ALL
         SELECT "{schema}".time_problem(d.job, now), NULL

@@ -16,10 +16,10 @@ BEGIN
         WHEN coalesce(jsonb_typeof(d.doc -> 'epoch') <> 'number', true) THEN 'epoch is not a number'
         WHEN (d.doc -> 'epoch')::numeric <> trunc((d.doc -> 'epoch')::numeric)
             OR (d.doc -> 'epoch')::numeric NOT BETWEEN 0 AND 9223372036854775807 THEN 'epoch is out of range'
-        WHEN coalesce(d.doc ->> 'outcome' NOT IN ('succeeded', 'failed', 'snoozed', 'cancelled', 'released'), true)
-            THEN 'outcome is not one of succeeded, failed, snoozed, cancelled, released'
+        WHEN coalesce(d.doc ->> 'outcome' NOT IN ('succeeded', 'failed', 'snoozed', 'cancelled', 'released', 'abandoned'), true)
+            THEN 'outcome is not one of succeeded, failed, snoozed, cancelled, released, abandoned'
         WHEN d.doc ? 'result' AND d.doc ->> 'outcome' <> 'succeeded' THEN 'result belongs to succeeded'
-        WHEN d.doc ? 'error' AND d.doc ->> 'outcome' NOT IN ('failed', 'cancelled') THEN 'error belongs to failed or cancelled'
+        WHEN d.doc ? 'error' AND d.doc ->> 'outcome' NOT IN ('failed', 'cancelled', 'abandoned') THEN 'error belongs to failed, cancelled or abandoned'
         WHEN d.doc ? 'delay' AND d.doc ->> 'outcome' NOT IN ('failed', 'snoozed') THEN 'delay belongs to failed or snoozed'
         WHEN d.doc ? 'final' AND d.doc ->> 'outcome' <> 'failed' THEN 'final belongs to failed'
         WHEN jsonb_typeof(d.doc -> 'final') NOT IN ('boolean', 'null') THEN 'final is not a boolean'

@@ -16,9 +16,7 @@ DECLARE
     ready text[];
 BEGIN
     PERFORM "{schema}".require_read_committed('promote');
-    IF coalesce(max_rows NOT BETWEEN 1 AND 100000, true) THEN
-        PERFORM "{schema}".refuse('max_rows is not between 1 and 100000');
-    END IF;
+    PERFORM "{schema}".check_max_rows(max_rows);
     PERFORM "{schema}".require_leader(leader, leader_epoch, false);
     SELECT j.scheduled_at INTO next_at FROM "{schema}".jobs j
     WHERE j.status = 'scheduled' ORDER BY j.scheduled_at, j.id LIMIT 1;

@@ -1,4 +1,5 @@
--- Ends a worker's session: what it holds goes back without burning an attempt. Returns how many jobs went back.
+-- Ends a worker's session: what it holds goes back without burning an attempt, or ends cancelled where that was
+-- asked for. Returns how many jobs it held.
 -- Called by: workers, at the end of an orderly stop. Locks: the worker's row FOR UPDATE, then its jobs in the
 -- order of their ids. Indexes: workers_pkey, jobs_running_idx.
 CREATE OR REPLACE FUNCTION "{schema}".release_worker(worker uuid) RETURNS bigint
@@ -34,14 +35,17 @@ BEGIN
     IF tids IS NOT NULL THEN
         INSERT INTO "{schema}".job_attempts (job_id, epoch, attempt, outcome, worker, started_at, finished_at)
         SELECT j.id, j.claim_epoch, j.attempt, 'released', worker, j.started_at, now
-        FROM "{schema}".jobs j WHERE j.ctid = ANY (tids);
+        FROM "{schema}".jobs j WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NULL;
         IF "{schema}".event_level() = 'all' THEN
             INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
             SELECT j.id, now, 'released', jsonb_build_object('epoch', j.claim_epoch, 'attempt', j.attempt)
             FROM "{schema}".jobs j WHERE j.ctid = ANY (tids);
         END IF;
         UPDATE "{schema}".jobs j SET status = 'pending', attempt = j.attempt - 1, locked_by_worker = NULL
-        WHERE j.ctid = ANY (tids);
+        WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NULL;
+        UPDATE "{schema}".jobs j SET status = 'cancelled', finished_at = now, prune_at = now + interval '1 hour'
+        WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NOT NULL;
+        DELETE FROM "{schema}".cancel_requests c WHERE c.worker = release_worker.worker;
         PERFORM "{schema}".wake(ready);
     END IF;
     DELETE FROM "{schema}".workers w WHERE w.id = worker;

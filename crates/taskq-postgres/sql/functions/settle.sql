@@ -1,8 +1,9 @@
 -- Records what became of attempts: one row per outcome, in their order. `reason` is applied; repeated (this
 -- attempt had recorded this outcome already); stale (the fence (id, epoch, worker) does not hold, or the
 -- worker's lease has ended); gone (no such job). Only applied changes anything, and only it is accepted.
+-- A job whose cancellation was asked for ends cancelled instead of being tried again.
 -- Called by: workers. Locks: the jobs, in the order of their ids. Indexes: jobs_pkey, workers_pkey,
--- job_attempts_pkey.
+-- job_attempts_pkey, cancel_requests_pkey.
 --
 -- First the rows are locked and read; then, in a statement of its own whose snapshot is younger than the
 -- locks, they are updated by ctid, which cannot change while they are locked.
@@ -28,6 +29,7 @@ DECLARE
     statuses text[];
     held_epochs bigint[];
     held_workers uuid[];
+    cancellings boolean[];
 BEGIN
     PERFORM "{schema}".require_read_committed('settle');
     IF worker IS NULL THEN
@@ -41,8 +43,8 @@ BEGIN
     END IF;
 
     SELECT array_agg(o.nth), array_agg(o.id), array_agg(o.epoch), array_agg(o.outcome), array_agg(o.doc),
-        array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker)
-    INTO nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers
+        array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker), array_agg(l.cancelling)
+    INTO nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers, cancellings
     FROM (
         SELECT d.nth, (d.doc ->> 'id')::uuid AS id, (d.doc ->> 'epoch')::bigint AS epoch, d.doc ->> 'outcome' AS outcome,
             nullif(d.doc - ARRAY['id', 'epoch', 'outcome'], '{}') AS doc
@@ -50,7 +52,8 @@ BEGIN
         ORDER BY 2, 1
     ) o
     LEFT JOIN LATERAL (
-        SELECT j.ctid AS tid, j.status::text AS status, j.claim_epoch AS epoch, j.locked_by_worker AS worker
+        SELECT j.ctid AS tid, j.status::text AS status, j.claim_epoch AS epoch, j.locked_by_worker AS worker,
+            j.cancel_phase IS NOT NULL AS cancelling
         FROM "{schema}".jobs j
         WHERE j.id = o.id
         FOR NO KEY UPDATE OF j
@@ -65,8 +68,8 @@ BEGIN
         WITH fenced AS (
             SELECT i.*, coalesce(alive AND i.status = 'running' AND i.held_epoch = i.epoch AND i.held_worker = worker,
                 false) AS holds
-            FROM unnest(nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers)
-                i(nth, id, epoch, outcome, doc, tid, status, held_epoch, held_worker)
+            FROM unnest(nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers, cancellings)
+                i(nth, id, epoch, outcome, doc, tid, status, held_epoch, held_worker, cancelling)
         ), ranked AS (
             -- Of several outcomes of one attempt in this call, the first one counts.
             SELECT f.*, f.holds AND row_number() OVER attempt = 1 AS applies
@@ -89,7 +92,8 @@ BEGIN
         ), decided AS MATERIALIZED (
             SELECT t.*, CASE
                     WHEN NOT t.applies THEN NULL
-                    WHEN t.outcome IN ('succeeded', 'cancelled') THEN t.outcome
+                    WHEN t.outcome IN ('succeeded', 'cancelled', 'abandoned') THEN t.outcome
+                    WHEN t.cancelling THEN 'cancelled'
                     WHEN t.outcome = 'failed' AND ((t.doc ->> 'final')::boolean IS TRUE OR (t.spent AND NOT t.given)
                         OR coalesce(t.next_at >= t.schedule_to_close, false)) THEN 'failed'
                     WHEN t.next_at > now THEN 'scheduled'
@@ -105,10 +109,9 @@ BEGIN
                 scheduled_at = CASE WHEN d.becomes IN ('pending', 'scheduled') THEN coalesce(d.next_at, j.scheduled_at)
                     ELSE j.scheduled_at END,
                 finished_at = CASE WHEN d.becomes NOT IN ('pending', 'scheduled') THEN now END,
-                prune_at = CASE d.becomes
-                    WHEN 'failed' THEN now + interval '24 hours'
-                    WHEN 'succeeded' THEN now + interval '1 hour'
-                    WHEN 'cancelled' THEN now + interval '1 hour' END,
+                prune_at = now + CASE
+                    WHEN d.becomes IN ('failed', 'abandoned') THEN interval '24 hours'
+                    WHEN d.becomes IN ('succeeded', 'cancelled') THEN interval '1 hour' END,
                 result = CASE WHEN d.outcome = 'succeeded' THEN nullif(d.doc -> 'result', 'null') END,
                 error = CASE
                     WHEN d.outcome = 'succeeded' THEN NULL
@@ -123,15 +126,20 @@ BEGIN
                 CASE WHEN d.outcome = 'failed' THEN "{schema}".error_record(d.doc -> 'error') END
             FROM decided d
             WHERE d.becomes IN ('pending', 'scheduled')
+        ), requests AS (
+            DELETE FROM "{schema}".cancel_requests c
+            USING decided d
+            WHERE d.cancelling AND d.applies AND c.job_id = d.id
         ), events AS (
             INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
-            SELECT d.id, now, CASE WHEN d.outcome = 'failed' AND d.becomes <> 'failed' THEN 'retried' ELSE d.outcome END,
+            SELECT d.id, now, CASE WHEN d.becomes = 'cancelled' THEN 'cancelled'
+                    WHEN d.outcome = 'failed' AND d.becomes <> 'failed' THEN 'retried' ELSE d.outcome END,
                 jsonb_strip_nulls(jsonb_build_object('epoch', d.epoch, 'attempt', d.attempt,
                     'next_at', CASE WHEN d.becomes = 'scheduled' THEN d.next_at END,
                     'class', d.doc #>> '{error,class}'))
             FROM decided d
             WHERE d.applies AND (level = 'all' OR level = 'notable'
-                AND (d.outcome IN ('snoozed', 'cancelled') OR d.outcome = 'failed' AND d.becomes <> 'failed'))
+                AND (d.outcome = 'snoozed' OR d.becomes IN ('cancelled', 'abandoned') OR d.outcome = 'failed' AND d.becomes <> 'failed'))
         ), woken AS MATERIALIZED (
             SELECT "{schema}".wake(array_agg(DISTINCT d.queue) FILTER (WHERE d.becomes = 'pending'),
                 bool_or(d.becomes = 'scheduled' AND d.next_at < now + interval '2 seconds'))
@@ -148,7 +156,9 @@ BEGIN
                 WHEN d.tid IS NULL THEN 'gone'
                 WHEN d.holds THEN CASE WHEN d.outcome = (
                     SELECT f.outcome FROM decided f WHERE f.id = d.id AND f.applies) THEN 'repeated' ELSE 'stale' END
-                WHEN d.held_epoch = d.epoch AND d.held_worker = worker AND d.status = d.outcome THEN 'repeated'
+                WHEN d.held_epoch = d.epoch AND d.held_worker = worker AND (d.status = d.outcome
+                    OR d.cancelling AND d.status = 'cancelled' AND d.outcome IN ('failed', 'snoozed', 'released'))
+                    THEN 'repeated'
                 WHEN EXISTS (
                     SELECT FROM "{schema}".job_attempts a
                     WHERE a.job_id = d.id AND a.epoch = d.epoch AND a.worker = worker AND a.outcome = d.outcome

@@ -1,0 +1,148 @@
+//! What operators and the leader do to jobs.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::model::{ActorName, Epoch, JobId, QueueName, Status};
+
+/// A queue or an actor, as something that can be paused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LanePart {
+    /// Every job of the queue.
+    Queue(QueueName),
+    /// Every job of the actor, whatever its queue.
+    Actor(ActorName),
+}
+
+/// Which jobs an operator means. Every field narrows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct JobMatch {
+    /// Any of these statuses; empty means any at all.
+    pub statuses: Vec<Status>,
+    /// Only this queue.
+    pub queue: Option<QueueName>,
+    /// Only this actor.
+    pub actor: Option<ActorName>,
+    /// Only jobs that carry this tag.
+    pub tag: Option<String>,
+}
+
+/// What a cancellation did to one job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelOutcome {
+    /// It had not started and has ended now.
+    Cancelled,
+    /// It runs; its worker is told.
+    Requested,
+    /// It had ended already; nothing was done.
+    Finished,
+    /// There is no such job.
+    NotFound,
+}
+
+impl CancelOutcome {
+    /// Finds the outcome that a word names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "cancelled" => Some(Self::Cancelled),
+            "requested" => Some(Self::Requested),
+            "finished" => Some(Self::Finished),
+            "not_found" => Some(Self::NotFound),
+            _ => None,
+        }
+    }
+}
+
+/// The answer to the cancellation of one job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Cancelled {
+    /// The job.
+    pub id: JobId,
+    /// What was done.
+    pub outcome: CancelOutcome,
+    /// Its status now; `None` when there is no such job.
+    pub status: Option<Status>,
+}
+
+/// What one batch of a cancellation by filter did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CancelledBatch {
+    /// Jobs that had not started and have ended now.
+    pub cancelled: u64,
+    /// Jobs that run and whose workers were told.
+    pub requested: u64,
+    /// Where the next batch goes on; `None` at the end.
+    pub scanned_to: Option<JobId>,
+}
+
+/// What an operator's retry did to one job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryOutcome {
+    /// It is ready again.
+    Retried,
+    /// It has not ended; nothing was done.
+    Unfinished,
+    /// There is no such job.
+    NotFound,
+}
+
+impl RetryOutcome {
+    /// Finds the outcome that a word names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "retried" => Some(Self::Retried),
+            "unfinished" => Some(Self::Unfinished),
+            "not_found" => Some(Self::NotFound),
+            _ => None,
+        }
+    }
+}
+
+/// The answer to the retry of one job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Retried {
+    /// The job.
+    pub id: JobId,
+    /// What was done.
+    pub outcome: RetryOutcome,
+    /// Its status now; `None` when there is no such job.
+    pub status: Option<Status>,
+}
+
+/// What one batch of a retry by filter did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetriedBatch {
+    /// Jobs that are ready again.
+    pub retried: u64,
+    /// Where the next batch goes on; `None` at the end.
+    pub scanned_to: Option<JobId>,
+}
+
+/// What the leader's sweeps have to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SweepsDue {
+    /// How long until a job is due to be promoted: zero when one is, `None` when none is scheduled.
+    pub next_due_in: Option<Duration>,
+    /// A worker's lease has ended and it is not yet declared lost.
+    pub lease_ended: bool,
+    /// A lost worker still has running jobs.
+    pub lost: bool,
+    /// A worker was lost long enough ago to be forgotten.
+    pub forgettable: bool,
+}
+
+/// What a reclaim did with one job of a lost worker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reclaimed {
+    /// The job.
+    pub id: JobId,
+    /// The attempt that was lost.
+    pub epoch: Epoch,
+    /// Its status now.
+    pub status: Status,
+    /// Why it could not be moved; `None` when it was.
+    pub problem: Option<String>,
+}

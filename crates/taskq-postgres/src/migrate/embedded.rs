@@ -1,0 +1,101 @@
+//! The files that this program carries. A test holds the lists against the directories.
+
+macro_rules! files {
+    ($directory:literal: $($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../sql/", $directory, "/", $name))),)*]
+    };
+}
+
+/// Migrations, by name.
+pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
+    "01.00.00_01_pre_initial.sql",
+    "01.00.00_02_pre_rescue.sql",
+);
+
+/// Functions, by name.
+pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
+    "cancel.sql",
+    "cancel_matching.sql",
+    "check_claim.sql",
+    "check_ids.sql",
+    "check_lane_part.sql",
+    "check_lease.sql",
+    "check_max_rows.sql",
+    "claim.sql",
+    "claim_group.sql",
+    "claim_slots.sql",
+    "clip.sql",
+    "clock.sql",
+    "clock_now.sql",
+    "delay_problem.sql",
+    "enqueue.sql",
+    "enqueue_many.sql",
+    "error_record.sql",
+    "event_level.sql",
+    "fail_late.sql",
+    "forget_workers.sql",
+    "heartbeat.sql",
+    "held.sql",
+    "job_problem.sql",
+    "lead.sql",
+    "make_id.sql",
+    "mark_lost.sql",
+    "matching.sql",
+    "name_problem.sql",
+    "outcome_problem.sql",
+    "pause.sql",
+    "progress_problem.sql",
+    "promote.sql",
+    "reclaim.sql",
+    "reclaim_rows.sql",
+    "refuse.sql",
+    "register_worker.sql",
+    "release_worker.sql",
+    "require_leader.sql",
+    "require_read_committed.sql",
+    "resume.sql",
+    "retry.sql",
+    "retry_delay.sql",
+    "retry_matching.sql",
+    "retry_policy_problem.sql",
+    "settle.sql",
+    "sweeps_due.sql",
+    "take_keys.sql",
+    "time_problem.sql",
+    "wake.sql",
+);
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn directory(name: &str) -> Vec<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql").join(name);
+        let entries = std::fs::read_dir(path).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "sql"));
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn every_file_is_listed_in_order() {
+        for (name, list) in [("migrations", MIGRATIONS), ("functions", FUNCTIONS)] {
+            let listed: Vec<_> = list.iter().map(|(name, _)| (*name).to_owned()).collect();
+            assert_eq!(listed, directory(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_function_stands_in_the_file_of_its_name() {
+        for (file, sql) in FUNCTIONS {
+            let name = file.strip_suffix(".sql").unwrap();
+            let head = format!("CREATE OR REPLACE FUNCTION \"{{schema}}\".{name}(");
+            assert_eq!(sql.matches(&head).count(), 1, "{file}");
+            assert_eq!(sql.matches("CREATE OR REPLACE FUNCTION").count(), 1, "{file}");
+        }
+    }
+}

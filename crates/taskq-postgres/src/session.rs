@@ -1,0 +1,302 @@
+//! A named connection: opened at its first call, opened anew after a failure.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use taskq_core::store::StoreError;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Notification, Row, Statement};
+
+use crate::connect::{Opened, late_settings, open};
+use crate::dsn::{Dsn, Role};
+use crate::engine::{Busy, Door};
+use crate::error::{self, Verdict};
+use crate::schema::SchemaName;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A statement with the types of its parameters.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    text: String,
+    types: Vec<Type>,
+}
+
+impl Sql {
+    pub(crate) fn new(text: String, types: &[Type]) -> Self {
+        Self { text, types: types.to_vec() }
+    }
+}
+
+/// Called with every notification that the connection receives.
+pub(crate) type OnNotification = Arc<dyn Fn(&Notification) + Send + Sync>;
+
+/// One role's connection. Every method runs on the engine.
+#[derive(Clone)]
+pub(crate) struct Session(Arc<Inner>);
+
+struct Inner {
+    role: Role,
+    dsn: Dsn,
+    schema: SchemaName,
+    engine: Handle,
+    door: Door,
+    on_notification: Option<OnNotification>,
+    state: Mutex<State>,
+}
+
+type Opening = Shared<BoxFuture<'static, Result<Arc<Connection>, Arc<StoreError>>>>;
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    live: Option<Arc<Connection>>,
+    opening: Option<Opening>,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+/// An open connection and the statements prepared on it.
+pub(crate) struct Connection {
+    client: Client,
+    statements: Mutex<HashMap<String, Statement>>,
+    ended: watch::Receiver<bool>,
+    driver: AbortHandle,
+}
+
+impl Session {
+    pub(crate) fn new(
+        role: Role,
+        dsn: &Dsn,
+        schema: &SchemaName,
+        engine: &Handle,
+        door: Door,
+        on_notification: Option<OnNotification>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            role,
+            dsn: dsn.clone(),
+            schema: schema.clone(),
+            engine: engine.clone(),
+            door,
+            on_notification,
+            state: Mutex::default(),
+        }))
+    }
+
+    /// Runs a statement and collects its rows.
+    ///
+    /// A call on a connection that turns out to be broken fails; the next one opens a new connection.
+    pub(crate) async fn query(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let connection = self.connection().await?;
+        let role = self.0.role;
+        match timeout(role.deadline(), connection.query(sql, params)).await {
+            Ok(Ok(rows)) => Ok(rows),
+            Ok(Err(error)) => {
+                if error::judge(&error) == Verdict::Broken {
+                    self.discard(&connection);
+                }
+                Err(error::of_call(error, &self.0.schema))
+            }
+            Err(_) => {
+                // Whatever else waits on this connection waits in vain as well.
+                connection.driver.abort();
+                self.discard(&connection);
+                Err(StoreError::Unavailable {
+                    message: format!(
+                        "no answer on the {} connection in {:?}",
+                        role.as_str(),
+                        role.deadline()
+                    ),
+                    source: None,
+                })
+            }
+        }
+    }
+
+    /// Returns the open connection, or opens one. Callers that come meanwhile share the attempt.
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, StoreError> {
+        let opening = {
+            let mut state = self.state();
+            if state.closed {
+                return Err(StoreError::Unavailable {
+                    message: "the store is closed".to_owned(),
+                    source: None,
+                });
+            }
+            if let Some(live) = state.live.as_ref().filter(|live| !live.client.is_closed()) {
+                return Ok(Arc::clone(live));
+            }
+            match &state.opening {
+                Some(opening) => opening.clone(),
+                None => {
+                    let opening = self.start_opening(state.not_before);
+                    state.opening = Some(opening.clone());
+                    opening
+                }
+            }
+        };
+        opening.await.map_err(|error| error::again(&error))
+    }
+
+    /// Lets the connection go. Calls in flight end first; later ones fail.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.live = None;
+    }
+
+    fn start_opening(&self, not_before: Option<Instant>) -> Opening {
+        let session = self.clone();
+        let task = self.0.engine.spawn(async move {
+            if let Some(time) = not_before {
+                sleep_until(time).await;
+            }
+            let result = session.open().await.map_err(Arc::new);
+            let mut state = session.state();
+            state.opening = None;
+            match &result {
+                Ok(connection) => {
+                    state.failures = 0;
+                    state.not_before = None;
+                    state.live = (!state.closed).then(|| Arc::clone(connection));
+                }
+                Err(error) => {
+                    let doublings = state.failures.min(10);
+                    state.failures = state.failures.saturating_add(1);
+                    let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+                    state.not_before = Some(Instant::now() + pause);
+                    tracing::debug!(role = session.0.role.as_str(), %error, ?pause, "connecting failed");
+                }
+            }
+            drop(state);
+            result
+        });
+        async move {
+            task.await.unwrap_or_else(|error| {
+                let message = "the store is closed".to_owned();
+                Err(Arc::new(StoreError::Unavailable { message, source: Some(error.into()) }))
+            })
+        }
+        .boxed()
+        .shared()
+    }
+
+    async fn open(&self) -> Result<Arc<Connection>, StoreError> {
+        let Opened { client, connection, major } = open(&self.0.dsn, self.0.role).await?;
+        let (end, ended) = watch::channel(false);
+        let on_notification = self.0.on_notification.clone();
+        let driver = self.0.engine.spawn(drive(connection, on_notification, end, self.0.door.enter()));
+        let connection = Arc::new(Connection {
+            client,
+            statements: Mutex::default(),
+            ended,
+            driver: driver.abort_handle(),
+        });
+        if let Some(settings) = late_settings(major) {
+            connection.batch(settings).await.map_err(|error| error::of_call(error, &self.0.schema))?;
+        }
+        Ok(connection)
+    }
+
+    fn discard(&self, connection: &Arc<Connection>) {
+        let mut state = self.state();
+        if state.live.as_ref().is_some_and(|live| Arc::ptr_eq(live, connection)) {
+            state.live = None;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    /// Runs statements without parameters and without answers.
+    pub(crate) async fn batch(&self, sql: &str) -> Result<(), tokio_postgres::Error> {
+        self.client.batch_execute(sql).await
+    }
+
+    /// Waits until the connection has ended.
+    pub(crate) async fn ended(&self) {
+        // The sender ends with the driver, which is the same news.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+
+    async fn query(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        match self.query_prepared(sql, params).await {
+            // Nothing has run yet: PostgreSQL refuses before it executes.
+            Err(error) if error::judge(&error) == Verdict::Stale => {
+                self.statements().remove(&sql.text);
+                let typed: Vec<_> = params.iter().copied().zip(sql.types.iter().cloned()).collect();
+                self.client.query_typed(&sql.text, &typed).await
+            }
+            result => result,
+        }
+    }
+
+    async fn query_prepared(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let known = self.statements().get(&sql.text).cloned();
+        let statement = match known {
+            Some(statement) => statement,
+            None => {
+                let statement = self.client.prepare_typed(&sql.text, &sql.types).await?;
+                self.statements().insert(sql.text.clone(), statement.clone());
+                statement
+            }
+        };
+        self.client.query(&statement, params).await
+    }
+
+    fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Moves a connection's messages until it ends.
+async fn drive(
+    mut connection: tokio_postgres::Connection<tokio_postgres::Socket, tokio_postgres::tls::NoTlsStream>,
+    on_notification: Option<OnNotification>,
+    end: watch::Sender<bool>,
+    _busy: Option<Busy>,
+) {
+    loop {
+        match poll_fn(|cx| connection.poll_message(cx)).await {
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                if let Some(on_notification) = &on_notification {
+                    on_notification(&notification);
+                }
+            }
+            Some(Ok(AsyncMessage::Notice(notice))) => {
+                tracing::debug!(severity = notice.severity(), "{}", notice.message());
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a connection ended");
+                break;
+            }
+            None => break,
+        }
+    }
+    end.send_replace(true);
+}

@@ -1,0 +1,303 @@
+//! The store: what [`Store`] asks, as calls of the schema's functions.
+
+mod control;
+mod documents;
+mod enqueue;
+mod observe;
+mod rescue;
+mod statements;
+mod work;
+mod worker;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use taskq_core::model::{
+    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+};
+use taskq_core::store::{
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
+    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
+    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
+};
+
+use self::statements::Statements;
+use crate::connect::ConnectOptions;
+use crate::dsn::{Dsn, Role};
+use crate::engine::Engine;
+use crate::listen::Hub;
+use crate::migrate;
+use crate::notify::Throttle;
+use crate::schema::SchemaName;
+use crate::session::Session;
+
+/// How long dropping a store may wait for wake-ups that it still owes.
+const LAST_WAKE_UP: Duration = Duration::from_millis(100);
+
+/// Jobs in a PostgreSQL schema.
+///
+/// It opens connections when they are first needed and again after a failure: one for enqueues and queries,
+/// one each for claims, settles and control (heartbeats and notifications), and one for the leader's sweeps.
+/// They are driven by a thread of the store's own, so user code cannot starve them.
+pub struct PostgresStore {
+    engine: Engine,
+    hub: Hub,
+    calls: Arc<Calls>,
+}
+
+/// What a call needs, apart from the engine it runs on.
+struct Calls {
+    schema: SchemaName,
+    statements: Statements,
+    throttle: Throttle,
+    client: Session,
+    claim: Session,
+    settle: Session,
+    control: Session,
+    sweep: Session,
+}
+
+impl PostgresStore {
+    /// Connects to the database that `dsn` names: a URL (`postgres://user@host:port/database`) or libpq's
+    /// `key=value` form. Encryption is not supported yet, and a DSN that requires it is refused.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] and [`StoreError::Unsupported`] for the DSN, [`StoreError::Unavailable`] when
+    /// there is no server, [`StoreError::Refused`] when it refuses (password, database),
+    /// [`StoreError::Schema`] when the schema is missing, too old or too new.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a connection that was being opened is closed.
+    pub async fn connect(dsn: &str, options: ConnectOptions) -> Result<Arc<Self>, StoreError> {
+        let dsn: Dsn = dsn.parse()?;
+        let engine = Engine::start()?;
+        let hub = Hub::new(&options.schema);
+        let session =
+            |role, ear| Session::new(role, &dsn, &options.schema, engine.handle(), engine.door(), ear);
+        let calls = Arc::new(Calls {
+            statements: Statements::new(&options.schema),
+            throttle: Throttle::default(),
+            client: session(Role::Client, None),
+            claim: session(Role::Claim, None),
+            settle: session(Role::Settle, None),
+            control: session(Role::Control, Some(hub.ear())),
+            sweep: session(Role::Sweep, None),
+            schema: options.schema,
+        });
+        let store = Arc::new(Self { engine, hub, calls });
+        if options.check_schema {
+            store.check_schema().await?;
+        } else {
+            store.run(|calls| async move { calls.client.connection().await.map(drop) }).await?;
+        }
+        Ok(store)
+    }
+
+    /// Returns the schema that holds the store.
+    pub fn schema(&self) -> &SchemaName {
+        &self.calls.schema
+    }
+
+    /// Checks that the schema fits this program.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`] when it is missing, too old or too new.
+    pub async fn check_schema(&self) -> Result<(), StoreError> {
+        self.run(|calls| async move {
+            let rows = calls.client.query(&calls.statements.ledger, &[]).await;
+            migrate::check(&calls.schema, rows)
+        })
+        .await
+    }
+
+    /// Runs a call on the engine, to its end even if nobody waits for it.
+    async fn run<T, F>(&self, call: impl FnOnce(Arc<Calls>) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        self.engine.run(call(Arc::clone(&self.calls))).await
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
+        self.run(|calls| calls.enqueue(jobs)).await
+    }
+
+    async fn register_worker(&self, registration: Registration) -> Result<(), StoreError> {
+        self.run(|calls| calls.register_worker(registration)).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<Claimed, StoreError> {
+        self.run(|calls| calls.claim(request)).await
+    }
+
+    async fn settle(
+        &self,
+        worker: WorkerId,
+        settlements: Vec<Settlement>,
+    ) -> Result<Vec<Settled>, StoreError> {
+        self.run(|calls| calls.settle(worker, settlements)).await
+    }
+
+    async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError> {
+        self.run(|calls| calls.heartbeat(beat)).await
+    }
+
+    async fn held(&self, worker: WorkerId, since: Option<Timestamp>) -> Result<Vec<Held>, StoreError> {
+        self.run(|calls| calls.held(worker, since)).await
+    }
+
+    async fn release_worker(&self, worker: WorkerId) -> Result<u64, StoreError> {
+        self.run(|calls| calls.release_worker(worker)).await
+    }
+
+    async fn promote(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+    ) -> Result<Promoted, StoreError> {
+        self.run(|calls| calls.promote(leader, epoch, limit)).await
+    }
+
+    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
+        self.run(|calls| calls.sweeps_due(leader, epoch)).await
+    }
+
+    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
+        self.run(|calls| calls.mark_lost(leader, epoch, limit)).await
+    }
+
+    async fn reclaim(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+        forgive: bool,
+        skip: Vec<JobId>,
+    ) -> Result<Vec<Reclaimed>, StoreError> {
+        self.run(|calls| calls.reclaim(leader, epoch, limit, forgive, skip)).await
+    }
+
+    async fn forget_workers(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        self.run(|calls| calls.forget_workers(leader, epoch, limit)).await
+    }
+
+    async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {
+        self.run(|calls| calls.cancel(ids, reason)).await
+    }
+
+    async fn cancel_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+        reason: Option<String>,
+    ) -> Result<CancelledBatch, StoreError> {
+        self.run(|calls| calls.cancel_matching(jobs, limit, after, reason)).await
+    }
+
+    async fn retry(&self, ids: Vec<JobId>) -> Result<Vec<Retried>, StoreError> {
+        self.run(|calls| calls.retry(ids)).await
+    }
+
+    async fn retry_matching(
+        &self,
+        jobs: JobMatch,
+        limit: u32,
+        after: Option<JobId>,
+    ) -> Result<RetriedBatch, StoreError> {
+        self.run(|calls| calls.retry_matching(jobs, limit, after)).await
+    }
+
+    async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {
+        self.run(|calls| calls.pause(part)).await
+    }
+
+    async fn resume(&self, part: LanePart) -> Result<bool, StoreError> {
+        self.run(|calls| calls.resume(part)).await
+    }
+
+    async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
+        self.run(|calls| calls.paused_actors()).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerSummary>, StoreError> {
+        self.run(|calls| calls.workers()).await
+    }
+
+    async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError> {
+        self.run(|calls| calls.leader()).await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {
+        self.run(|calls| calls.job(id)).await
+    }
+
+    async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>, StoreError> {
+        self.run(|calls| calls.attempts(id)).await
+    }
+
+    async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
+        self.run(|calls| calls.jobs(filter)).await
+    }
+
+    async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {
+        self.run(|calls| calls.endings(ids)).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueSummary>, StoreError> {
+        self.run(|calls| calls.queues()).await
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        self.run(|calls| calls.stats()).await
+    }
+
+    fn wakes(&self) -> Wakes {
+        self.hub.subscribe(&self.calls.control, self.engine.handle())
+    }
+
+    fn runtime(&self) -> Option<tokio::runtime::Handle> {
+        Some(self.engine.handle().clone())
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.hub.close();
+        if !self.engine.is_here() {
+            // A process that enqueues and ends would take the last wake-up with it.
+            self.calls.throttle.settle_up(LAST_WAKE_UP);
+        }
+        self.calls.close();
+        self.engine.stop();
+    }
+}
+
+impl Calls {
+    /// Lets all connections go.
+    fn close(&self) {
+        for session in [&self.client, &self.claim, &self.settle, &self.control, &self.sweep] {
+            session.close();
+        }
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("schema", &self.calls.schema).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,252 @@
+//! What operators and waiting clients ask.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use taskq_core::model::{
+    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, OutcomeKind, QueueName,
+    RetryPolicy, Status, WorkerId,
+};
+use taskq_core::store::{
+    ActorSummary, Count, Ending, JobFilter, LeaderSummary, QueueMode, QueueSummary, Stats, StoreError,
+    WorkerState, WorkerSummary,
+};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::Calls;
+use crate::codec::{Columns, Interval, Jsonb, Time};
+
+/// The most jobs that one call lists.
+const PAGE_LIMIT: u32 = 1_000;
+
+impl Calls {
+    pub(super) async fn job(self: Arc<Self>, id: JobId) -> Result<Option<JobRecord>, StoreError> {
+        Ok(self.records(vec![id.0]).await?.pop())
+    }
+
+    pub(super) async fn attempts(self: Arc<Self>, id: JobId) -> Result<Vec<AttemptRecord>, StoreError> {
+        let rows = self.client.query(&self.statements.attempts, &[&id.0]).await?;
+        rows.iter().map(attempt).collect()
+    }
+
+    pub(super) async fn jobs(self: Arc<Self>, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
+        if !(1..=PAGE_LIMIT).contains(&filter.limit) {
+            let message = format!("limit {} is not between 1 and {PAGE_LIMIT}", filter.limit);
+            return Err(StoreError::invalid(message));
+        }
+        let page = match filter.status {
+            Some(Status::Running) => &self.statements.page_running,
+            Some(Status::Failed | Status::Cancelled | Status::Crashed | Status::Abandoned) => {
+                &self.statements.page_unsuccessful
+            }
+            _ => &self.statements.page,
+        };
+        let status = filter.status.map(Status::as_str);
+        let queue = filter.queue.as_ref().map(QueueName::as_str);
+        let actor = filter.actor.as_ref().map(ActorName::as_str);
+        let before = filter.before.map(|id| id.0);
+        let limit = i64::from(filter.limit);
+        let rows = self.client.query(page, &[&status, &queue, &actor, &before, &limit]).await?;
+        let ids: Vec<Uuid> = rows.iter().map(|row| Columns::of(row).read()).collect::<Result<_, _>>()?;
+        if ids.is_empty() { Ok(Vec::new()) } else { self.records(ids).await }
+    }
+
+    async fn records(&self, ids: Vec<Uuid>) -> Result<Vec<JobRecord>, StoreError> {
+        let rows = self.client.query(&self.statements.records, &[&ids]).await?;
+        rows.iter().map(record).collect()
+    }
+
+    pub(super) async fn endings(self: Arc<Self>, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<_> = ids.into_iter().map(|id| id.0).collect();
+        let rows = self.client.query(&self.statements.endings, &[&ids]).await?;
+        rows.iter()
+            .map(|row| {
+                let mut columns = Columns::of(row);
+                Ok(Ending {
+                    id: JobId(columns.read()?),
+                    status: status(&mut columns)?,
+                    result: json(&mut columns)?,
+                    error: error(&mut columns)?,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) async fn queues(self: Arc<Self>) -> Result<Vec<QueueSummary>, StoreError> {
+        let rows = self.client.query(&self.statements.queues, &[]).await?;
+        rows.iter()
+            .map(|row| {
+                let mut columns = Columns::of(row);
+                Ok(QueueSummary {
+                    queue: columns.read_as(|text: String| text.try_into())?,
+                    mode: columns.read_as(|word: String| match word.as_str() {
+                        "strict_fifo" => Ok(QueueMode::StrictFifo),
+                        _ => Err(format!("unknown mode {word:?}")),
+                    })?,
+                    scheduled: capped_count(&mut columns)?,
+                    pending: count(&mut columns)?,
+                    running: capped_count(&mut columns)?,
+                    oldest_pending: columns.read::<Option<Interval>>()?.map(|interval| interval.0),
+                    workers: columns.read_as(|workers: i64| u64::try_from(workers))?,
+                    paused: columns.read()?,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) async fn stats(self: Arc<Self>) -> Result<Stats, StoreError> {
+        let statements = &self.statements;
+        let client = &self.client;
+        let (jobs, workers, leader, unserved) = futures_util::future::try_join4(
+            client.query(&statements.stats_jobs, &[]),
+            client.query(&statements.workers, &[&true]),
+            client.query(&statements.leader, &[]),
+            client.query(&statements.unserved, &[]),
+        )
+        .await?;
+        let mut counts = HashMap::new();
+        for row in &jobs {
+            let mut columns = Columns::of(row);
+            counts.insert(status(&mut columns)?, capped_count(&mut columns)?);
+        }
+        let leader = leader.first().map(self::leader).transpose()?.map(|leader| leader.worker);
+        Ok(Stats {
+            jobs: Status::ALL
+                .into_iter()
+                .map(|status| (status, counts.get(&status).copied().unwrap_or_default()))
+                .collect(),
+            workers: workers.iter().map(worker).collect::<Result<_, _>>()?,
+            leader,
+            unserved: unserved
+                .iter()
+                .map(|row| {
+                    let mut columns = Columns::of(row);
+                    Ok(ActorSummary {
+                        queue: columns.read_as(|text: String| text.try_into())?,
+                        actor: columns.read_as(|text: String| text.try_into())?,
+                        pending: count(&mut columns)?,
+                    })
+                })
+                .collect::<Result<_, StoreError>>()?,
+        })
+    }
+}
+
+impl Calls {
+    pub(super) async fn workers(self: Arc<Self>) -> Result<Vec<WorkerSummary>, StoreError> {
+        let rows = self.client.query(&self.statements.workers, &[&false]).await?;
+        rows.iter().map(worker).collect()
+    }
+
+    pub(super) async fn leader(self: Arc<Self>) -> Result<Option<LeaderSummary>, StoreError> {
+        let rows = self.client.query(&self.statements.leader, &[]).await?;
+        rows.first().map(leader).transpose()
+    }
+
+    pub(super) async fn paused_actors(self: Arc<Self>) -> Result<Vec<ActorName>, StoreError> {
+        let rows = self.client.query(&self.statements.paused_actors, &[]).await?;
+        rows.iter().map(|row| Columns::of(row).read_as(|text: String| text.try_into())).collect()
+    }
+}
+
+fn record(row: &Row) -> Result<JobRecord, StoreError> {
+    let mut columns = Columns::of(row);
+    let c = &mut columns;
+    Ok(JobRecord {
+        id: JobId(c.read()?),
+        queue: c.read_as(|text: String| text.try_into())?,
+        actor: c.read_as(|text: String| text.try_into())?,
+        status: status(c)?,
+        priority: c.read()?,
+        attempt: c.read()?,
+        max_attempts: c.read()?,
+        epoch: Epoch(c.read()?),
+        payload: c.read::<Jsonb>()?.0,
+        payload_version: c.read()?,
+        created_at: c.read::<Time>()?.0,
+        scheduled_at: c.read::<Time>()?.0,
+        started_at: c.read::<Option<Time>>()?.map(|time| time.0),
+        finished_at: c.read::<Option<Time>>()?.map(|time| time.0),
+        worker: c.read::<Option<Uuid>>()?.map(WorkerId),
+        schedule_to_close: c.read::<Option<Time>>()?.map(|time| time.0),
+        start_to_close: c.read::<Option<Interval>>()?.map(|interval| interval.0),
+        retry_policy: c.read_as(|policy: Option<Jsonb>| {
+            policy.map(|policy| policy.0.parse::<RetryPolicy>()).transpose()
+        })?,
+        error: error(c)?,
+        result: json(c)?,
+        progress: json(c)?,
+        tags: c.read::<Option<Vec<String>>>()?.unwrap_or_default(),
+        metadata: json(c)?,
+        trace_context: c.read()?,
+    })
+}
+
+fn attempt(row: &Row) -> Result<AttemptRecord, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(AttemptRecord {
+        job_id: JobId(columns.read()?),
+        epoch: Epoch(columns.read()?),
+        attempt: columns.read()?,
+        outcome: columns.read_as(|word: String| {
+            OutcomeKind::from_word(&word).ok_or_else(|| format!("unknown outcome {word:?}"))
+        })?,
+        worker: WorkerId(columns.read()?),
+        started_at: columns.read::<Time>()?.0,
+        finished_at: columns.read::<Time>()?.0,
+        error: error(&mut columns)?,
+    })
+}
+
+fn worker(row: &Row) -> Result<WorkerSummary, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(WorkerSummary {
+        worker: WorkerId(columns.read()?),
+        state: if columns.read()? { WorkerState::Active } else { WorkerState::Lost },
+        queues: columns
+            .read_as(|names: Vec<String>| names.into_iter().map(QueueName::new).collect::<Result<_, _>>())?,
+        actors: columns
+            .read_as(|names: Vec<String>| names.into_iter().map(ActorName::new).collect::<Result<_, _>>())?,
+        started_at: columns.read::<Time>()?.0,
+        lease_expires_at: columns.read::<Time>()?.0,
+        running: count(&mut columns)?,
+    })
+}
+
+fn leader(row: &Row) -> Result<LeaderSummary, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(LeaderSummary {
+        worker: WorkerId(columns.read()?),
+        epoch: columns.read()?,
+        expires_at: columns.read::<Time>()?.0,
+    })
+}
+
+fn status(columns: &mut Columns<'_>) -> Result<Status, StoreError> {
+    columns.read_as(|word: String| word.parse())
+}
+
+fn json(columns: &mut Columns<'_>) -> Result<Option<Json>, StoreError> {
+    Ok(columns.read::<Option<Jsonb>>()?.map(|json| json.0))
+}
+
+/// Reads an error. One that somebody wrote by hand must not keep its job from being seen.
+fn error(columns: &mut Columns<'_>) -> Result<Option<ErrorRecord>, StoreError> {
+    let document = json(columns)?;
+    Ok(document.map(|json| json.parse().unwrap_or_else(|_| ErrorRecord::new("unknown", json.as_str()))))
+}
+
+fn count(columns: &mut Columns<'_>) -> Result<Count, StoreError> {
+    columns.read_as(|found: i64| u64::try_from(found).map(Count::of))
+}
+
+/// Reads a count and whether it was cut elsewhere than at its own bound.
+fn capped_count(columns: &mut Columns<'_>) -> Result<Count, StoreError> {
+    let count = count(columns)?;
+    let capped: bool = columns.read()?;
+    Ok(Count { value: count.value, capped: count.capped || capped })
+}

@@ -1,0 +1,66 @@
+//! Every statement that the store sends, rendered for its schema.
+
+use tokio_postgres::types::Type;
+
+use crate::schema::SchemaName;
+use crate::session::Sql;
+
+macro_rules! statements {
+    ($($(#[doc = $doc:literal])* $name:ident: $text:expr, [$($ty:ident),*];)*) => {
+        /// The statements.
+        #[derive(Debug)]
+        pub(crate) struct Statements {
+            $($(#[doc = $doc])* pub(crate) $name: Sql,)*
+        }
+
+        impl Statements {
+            /// Renders them.
+            pub(crate) fn new(schema: &SchemaName) -> Self {
+                Self { $($name: Sql::new(schema.render($text), &[$(Type::$ty),*]),)* }
+            }
+        }
+    };
+}
+
+statements! {
+    enqueue: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
+    /// Channel and payload.
+    notify: "SELECT pg_catalog.pg_notify($1, $2)", [TEXT, TEXT];
+    register: r#"SELECT "{schema}".register_worker($1, $2, $3, $4, $5)"#,
+        [UUID, TEXT_ARRAY, TEXT_ARRAY, INTERVAL, JSONB];
+    claim: r#"SELECT id, queue, actor, epoch, attempt, max_attempts, priority, payload, payload_version,
+        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context
+        FROM "{schema}".claim_slots($1, $2, $3, $4, $5)"#,
+        [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4];
+    settle: r#"SELECT id, reason, status FROM "{schema}".settle($1, $2)"#, [UUID, JSONB];
+    heartbeat: r#"SELECT kind, job_id, epoch FROM "{schema}".heartbeat($1, $2, $3, $4)"#,
+        [UUID, INTERVAL, JSONB, INTERVAL];
+    held: r#"SELECT id, epoch, started_at FROM "{schema}".held($1, $2)"#, [UUID, TIMESTAMPTZ];
+    release: r#"SELECT "{schema}".release_worker($1)"#, [UUID];
+    promote: r#"SELECT jobs, next_due_in FROM "{schema}".promote($1, $2, $3)"#, [UUID, INT8, INT4];
+    sweeps_due: r#"SELECT next_due_in, lease_ended, lost, forgettable FROM "{schema}".sweeps_due($1, $2)"#, [UUID, INT8];
+    mark_lost: r#"SELECT "{schema}".mark_lost($1, $2, $3)"#, [UUID, INT8, INT4];
+    reclaim: r#"SELECT id, epoch, status, problem FROM "{schema}".reclaim($1, $2, $3, $4, $5)"#,
+        [UUID, INT8, INT4, BOOL, UUID_ARRAY];
+    forget_workers: r#"SELECT "{schema}".forget_workers($1, $2, $3)"#, [UUID, INT8, INT4];
+    cancel: r#"SELECT id, outcome, status FROM "{schema}".cancel($1, $2)"#, [UUID_ARRAY, TEXT];
+    cancel_matching: r#"SELECT cancelled, requested, scanned_to FROM "{schema}".cancel_matching($1, $2, $3, $4)"#,
+        [JSONB, INT4, UUID, TEXT];
+    retry: r#"SELECT id, outcome, status FROM "{schema}".retry($1)"#, [UUID_ARRAY];
+    retry_matching: r#"SELECT retried, scanned_to FROM "{schema}".retry_matching($1, $2, $3)"#, [JSONB, INT4, UUID];
+    pause: r#"SELECT "{schema}".pause($1, $2)"#, [TEXT, TEXT];
+    resume: r#"SELECT "{schema}".resume($1, $2)"#, [TEXT, TEXT];
+    paused_actors: include_str!("../../sql/queries/paused_actors.sql"), [];
+    records: include_str!("../../sql/queries/records.sql"), [UUID_ARRAY];
+    page: include_str!("../../sql/queries/page.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    page_running: include_str!("../../sql/queries/page_running.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    page_unsuccessful: include_str!("../../sql/queries/page_unsuccessful.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    attempts: include_str!("../../sql/queries/attempts.sql"), [UUID];
+    endings: include_str!("../../sql/queries/endings.sql"), [UUID_ARRAY];
+    queues: include_str!("../../sql/queries/queues.sql"), [];
+    stats_jobs: include_str!("../../sql/queries/stats_jobs.sql"), [];
+    workers: include_str!("../../sql/queries/workers.sql"), [BOOL];
+    leader: include_str!("../../sql/queries/leader.sql"), [];
+    unserved: include_str!("../../sql/queries/unserved.sql"), [];
+    ledger: include_str!("../../sql/queries/ledger.sql"), [];
+}

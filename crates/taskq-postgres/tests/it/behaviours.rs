@@ -1,0 +1,5 @@
+//! The behaviour list.
+
+use crate::database::harness;
+
+taskq_contract::behaviours!(harness);

@@ -1,0 +1,1 @@
+//! Connections: how they fail, and how they come back.

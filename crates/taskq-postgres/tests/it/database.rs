@@ -1,0 +1,106 @@
+//! Databases for tests: migrated once, copied for each test, with a clock that tests move.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use taskq_contract::Harness;
+use taskq_core::store::{Store, Wake, Wakes};
+use taskq_postgres::{ConnectOptions, MigrateError, Migrator, PostgresStore, SchemaName};
+use taskq_testkit::{TestDatabase, shared_server};
+use tokio::time::timeout;
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The store's clock, ahead of the real one by what a table says.
+const CLOCK: &str = "
+    CREATE TABLE taskq.test_clock (ahead interval NOT NULL);
+    INSERT INTO taskq.test_clock VALUES ('0');
+    CREATE OR REPLACE FUNCTION taskq.clock() RETURNS timestamptz LANGUAGE sql STABLE
+    AS $$ SELECT pg_catalog.statement_timestamp() + (SELECT c.ahead FROM taskq.test_clock c) $$;
+    CREATE OR REPLACE FUNCTION taskq.clock_now() RETURNS timestamptz LANGUAGE sql VOLATILE
+    AS $$ SELECT pg_catalog.clock_timestamp() + (SELECT c.ahead FROM taskq.test_clock c) $$;
+";
+
+/// Connects as a test does that sets the scene behind the store's back.
+pub(crate) async fn client(dsn: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(dsn, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// A database without a schema.
+pub(crate) async fn empty() -> TestDatabase {
+    shared_server().await.empty_database().await.unwrap()
+}
+
+/// A migrated database.
+pub(crate) async fn migrated() -> TestDatabase {
+    let template = shared_server().await.template("postgres_migrated", migrate).await.unwrap();
+    template.database().await.unwrap()
+}
+
+async fn migrate(dsn: String) -> Result<(), MigrateError> {
+    Migrator::new(&dsn, SchemaName::default())?.up(None).await.map(drop)
+}
+
+/// Opens the store of a migrated database.
+pub(crate) async fn store(database: &TestDatabase) -> Arc<PostgresStore> {
+    PostgresStore::connect(database.dsn(), ConnectOptions::new()).await.unwrap()
+}
+
+/// Waits for a hint and passes over others.
+pub(crate) async fn hear(wakes: &mut Wakes, expected: &Wake) {
+    let found = async {
+        while let Some(wake) = wakes.next().await {
+            if wake == *expected {
+                return;
+            }
+        }
+        panic!("the hints ended before {expected:?}");
+    };
+    assert!(timeout(PATIENCE, found).await.is_ok(), "{expected:?} did not come");
+}
+
+/// A store on a fresh database with a clock of its own.
+pub(crate) struct PostgresHarness {
+    store: Arc<PostgresStore>,
+    _wakes: Wakes,
+    client: tokio_postgres::Client,
+    _database: TestDatabase,
+}
+
+pub(crate) async fn harness() -> PostgresHarness {
+    let prepare = async |dsn: String| {
+        migrate(dsn.clone()).await.map_err(|error| error.to_string())?;
+        client(&dsn).await.batch_execute(CLOCK).await.map_err(|error| error.to_string())
+    };
+    let template = shared_server().await.template("postgres_clock", prepare).await.unwrap();
+    let database = template.database().await.unwrap();
+    let store = store(&database).await;
+    let mut wakes = store.wakes();
+    hear(&mut wakes, &Wake::Everything).await;
+    let client = client(database.dsn()).await;
+    PostgresHarness { store, _wakes: wakes, client, _database: database }
+}
+
+#[async_trait]
+impl Harness for PostgresHarness {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store) as Arc<dyn Store>
+    }
+
+    async fn advance(&self, by: Duration) {
+        let sql =
+            format!("UPDATE taskq.test_clock SET ahead = ahead + interval '{} microseconds'", by.as_micros());
+        self.client.batch_execute(&sql).await.unwrap();
+    }
+
+    async fn now(&self) -> Timestamp {
+        let sql = "SELECT (extract(epoch FROM taskq.clock_now()) * 1000000)::bigint";
+        let micros: i64 = self.client.query_one(sql, &[]).await.unwrap().get(0);
+        Timestamp::from_microsecond(micros).unwrap()
+    }
+}
