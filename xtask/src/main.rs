@@ -1,5 +1,6 @@
-//! Chores of this repository: `cargo xtask test`, `cargo xtask pg 15`, `cargo xtask tidy`.
+//! Chores of this repository: `cargo xtask test`, `cargo xtask pg 15`, `cargo xtask mutate`, `cargo xtask tidy`.
 
+mod mutate;
 mod pg;
 mod suite;
 mod tidy;
@@ -31,6 +32,8 @@ enum Chore {
         #[command(flatten)]
         suite: suite::Selection,
     },
+    /// Break the code as `mutations/*.patch` say and see that a test notices, on the PostgreSQL that `TASKQ_PG` names.
+    Mutate(mutate::Selection),
     /// Check what neither compiler nor linter sees: the size of files, the headers of SQL functions.
     Tidy,
 }
@@ -50,6 +53,7 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
     match chore {
         Chore::Test { pg, suite } => suite::run(&root, &pg.map_or_else(pg::Choice::from_env, Ok)?, &suite),
         Chore::Pg { major, suite } => suite::run(&root, &major, &suite),
+        Chore::Mutate(selection) => mutate::run(&root, &selection),
         Chore::Tidy => {
             let faults = tidy::check(&root)?;
             for fault in &faults {

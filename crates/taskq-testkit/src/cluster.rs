@@ -11,7 +11,7 @@ pub struct Cluster {
     dsn: Arc<str>,
 }
 
-/// A database could not be made or removed.
+/// A database could not be made, changed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// The name or template key cannot be used as it stands.
@@ -28,6 +28,9 @@ pub enum DatabaseError {
     /// The caller's function that fills a template failed; the template is not used.
     #[error("cannot prepare the template database")]
     Prepare(#[source] Box<dyn Error + Send + Sync>),
+    /// The server did not take a changed setting over in time.
+    #[error("the server did not take its changed settings over")]
+    Reload,
     /// The operating system's random source failed.
     #[error("cannot make up a database name")]
     Random(#[source] std::io::Error),

@@ -22,15 +22,22 @@
 //!
 //! Tests share one server a run ([`shared_server`]) and take a database each from a template that is migrated once
 //! ([`Cluster::template`]). [`wait_for`] and [`ChildProcess`] are what such tests wait on instead of sleeping.
+//!
+//! Faults: [`Proxy`] breaks the network between a test and the server; [`ChildProcess`] is frozen, thawed and killed;
+//! [`PrivateServer::restart`] and [`PrivateServer::halt`] take the server away, [`Cluster::terminate_backends`] its
+//! sessions, [`Cluster::make_read_only`] its writes. [`invariants`] says whether all was well in the end.
 
 mod account;
 mod cluster;
 mod fetch;
 mod hex;
 mod installation;
+pub mod invariants;
 mod keeper;
 mod options;
+mod outage;
 mod process;
+mod proxy;
 mod random;
 mod server;
 mod shared;
@@ -42,7 +49,9 @@ pub use cluster::{Cluster, DatabaseError};
 pub use fetch::{FETCHED_VERSION, FetchError};
 pub use installation::{Installation, InstallationError, PgVersion, SUPPORTED_MAJORS};
 pub use options::Options;
+pub use outage::ReadOnly;
 pub use process::ChildProcess;
+pub use proxy::{Direction, Proxy, ProxyError, Swallow};
 pub use rustix::process::Signal;
 pub use server::{KeptServer, PrivateServer, ServerError, Shutdown};
 pub use shared::{TEST_DSN_VARIABLE, shared_server};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 use crate::wait::try_wait_for;
 
@@ -20,6 +20,9 @@ pub struct ChildProcess {
 
 /// How long the last output may take to arrive after the process has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+/// How long the kernel may take to stop or end a process.
+const OBEYS: Duration = Duration::from_secs(10);
 
 /// What a stream has brought so far, shared with the thread that reads it.
 #[derive(Clone, Default)]
@@ -87,6 +90,45 @@ impl ChildProcess {
         let complete = async || (self.stdout.complete() && self.stderr.complete()).then_some(());
         try_wait_for(LAST_OUTPUT, complete).await;
         status
+    }
+
+    /// Stops the process, as `SIGSTOP` does, and waits until it has stopped; its children go on.
+    ///
+    /// # Errors
+    ///
+    /// The process has ended.
+    pub async fn freeze(&mut self) -> io::Result<()> {
+        self.signal(Signal::STOP)?;
+        let process = WaitId::Pid(self.living()?);
+        // Looks without taking the news away from those who wait for the end.
+        let look =
+            WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let stopped = async || match waitid(process.clone(), look) {
+            Ok(None) => None,
+            Ok(Some(status)) if status.stopped() => Some(Ok(())),
+            Ok(Some(_)) => Some(Err(io::ErrorKind::NotFound.into())),
+            Err(error) => Some(Err(error.into())),
+        };
+        try_wait_for(OBEYS, stopped).await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Lets a frozen process go on.
+    ///
+    /// # Errors
+    ///
+    /// The process has ended.
+    pub fn thaw(&mut self) -> io::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Kills the process alone, as `kill -9` does, and waits until it is gone.
+    ///
+    /// # Errors
+    ///
+    /// The process had ended already.
+    pub async fn kill(&mut self) -> io::Result<ExitStatus> {
+        self.signal(Signal::KILL)?;
+        Ok(self.wait(OBEYS).await)
     }
 
     /// Sends a signal to the process alone, not to its children.

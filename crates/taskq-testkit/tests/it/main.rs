@@ -4,5 +4,8 @@
 
 mod databases;
 mod death;
+mod invariants;
+mod outage;
 mod processes;
+mod proxy;
 mod server;

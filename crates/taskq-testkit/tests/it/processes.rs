@@ -39,6 +39,25 @@ async fn signals_reach_the_process() {
 }
 
 #[tokio::test]
+async fn a_frozen_process_does_nothing_until_it_is_thawed_or_killed() {
+    let mut child = shell("trap 'echo heard' USR1; echo ready; while :; do sleep 0.01; done");
+    child.wait_for_line("ready", WITHIN).await;
+    child.freeze().await.unwrap();
+    child.freeze().await.expect("once more changes nothing");
+    child.signal(Signal::USR1).unwrap();
+    if let Ok(state) = std::fs::read_to_string(format!("/proc/{}/stat", child.id())) {
+        assert!(state.contains(") T "), "the kernel says that it is stopped: {state}");
+    }
+    assert_eq!(child.stdout(), ["ready"]);
+    child.thaw().unwrap();
+    child.wait_for_line("heard", WITHIN).await;
+
+    child.freeze().await.unwrap();
+    assert_eq!(child.kill().await.unwrap().signal(), Some(9));
+    assert!(child.freeze().await.is_err() && child.thaw().is_err() && child.kill().await.is_err());
+}
+
+#[tokio::test]
 async fn dropping_it_kills_its_children_too() {
     let child = shell("sleep 1000 & echo ready; wait");
     child.wait_for_line("ready", WITHIN).await;

@@ -78,7 +78,8 @@ async fn dispatchers_behind_held_locks_get_full_and_disjoint_claims() {
     for _ in 0..8 {
         let worker = scene.worker(4).await;
         let session = scene.session().await;
-        session.batch_execute("BEGIN").await.unwrap();
+        // One that waited behind them would wait for ever.
+        session.batch_execute("SET lock_timeout = '10 s'; BEGIN").await.unwrap();
         let claimed = claim(&session, worker, 50).await.unwrap();
         assert_eq!(claimed.len(), 50, "nobody waits behind the locks of the {} before", held.len());
         assert!(claimed.iter().all(|attempt| seen.insert(attempt.id)), "no job twice");
