@@ -38,7 +38,7 @@ impl Handler<SendWelcome> for Mailer {
     }
 }
 
-async fn database() -> TestDatabase {
+pub(crate) async fn database() -> TestDatabase {
     let migrate = async |url: String| TaskQ::migrate(&url).await.map(drop);
     shared_server().await.template("facade", migrate).await.unwrap().database().await.unwrap()
 }
