@@ -1,8 +1,0 @@
-use serde::{Deserialize, Serialize};
-use taskq::Job;
-
-#[derive(Serialize, Deserialize, Job)]
-#[job(queue = "mail")]
-struct Work;
-
-fn main() {}
