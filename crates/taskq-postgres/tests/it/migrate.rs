@@ -335,10 +335,12 @@ async fn the_printed_script_runs_in_psql_and_makes_the_same_schema() {
 
 /// Finds psql: in the directory that `TASKQ_PG` names, else in PATH.
 fn psql() -> Option<PathBuf> {
-    let named = std::env::var_os("TASKQ_PG").map(|directory| PathBuf::from(directory).join("bin"));
+    let named = std::env::var_os("TASKQ_PG").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     named
         .into_iter()
+        // The programs' own directory, or what they are installed under.
+        .flat_map(|directory| [directory.join("bin"), directory])
         .chain(std::env::split_paths(&path))
         .map(|directory| directory.join("psql"))
         .find(|file| file.is_file())
