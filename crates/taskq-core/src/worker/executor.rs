@@ -95,8 +95,9 @@ impl Drop for Ending {
         let slot = self.slot.take();
         if self.void {
             tracing::debug!(job = %id, "the attempt has ended, its claim is lost");
-            self.inner.session.attempts.ended(self.key, 0);
-            self.inner.session.attempts.settled(std::iter::once(self.key));
+            if self.inner.session.attempts.ended(self.key, 0) == End::Settle {
+                self.inner.session.attempts.settled(std::iter::once(self.key));
+            }
             drop(slot);
             return;
         }

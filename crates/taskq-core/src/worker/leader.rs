@@ -21,7 +21,7 @@ pub(super) const LEADER_LEASE: Duration = Duration::from_secs(15);
 /// second.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// How close two looks may follow each other, however often the leader is woken.
-const SLEEP_MIN: Duration = Duration::from_millis(5);
+const SLEEP_MIN: Duration = Duration::from_millis(10);
 /// A leader whose loop has not come round for this long does not renew its lease: another shall lead.
 const STALL: Duration = Duration::from_secs(10);
 
