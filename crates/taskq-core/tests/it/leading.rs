@@ -106,11 +106,28 @@ async fn leadership_ends_by_its_own_deadline_and_another_takes_over() {
     let (second, other) = first.beside().shared();
     let _leader = start(&client, echo);
     until("it leads", async || first.count("sweeps_due") > 0).await;
-    first.fail(|call| matches!(call, Call::Beat(_)).then(unavailable));
-    tokio::time::sleep(SECOND * 16).await;
-    let before = first.count("sweeps_due");
-    tokio::time::sleep(SECOND * 5).await;
-    assert_eq!(first.count("sweeps_due"), before, "it trusts its lease only so long");
+    // When it last beat with success, and when it last looked.
+    let times = Arc::new(Mutex::new((Instant::now(), Instant::now())));
+    let (fails, sees) = (Arc::new(AtomicBool::new(false)), Arc::clone(&times));
+    let failing = Arc::clone(&fails);
+    first.act(move |call| match call {
+        Call::Beat(_) if failing.load(Ordering::SeqCst) => Some(Act::Fail(unavailable())),
+        Call::Beat(_) => {
+            sees.lock().unwrap().0 = Instant::now();
+            None
+        }
+        Call::SweepsDue => {
+            sees.lock().unwrap().1 = Instant::now();
+            None
+        }
+        _ => None,
+    });
+    tokio::time::sleep(SECOND * 12).await;
+    fails.store(true, Ordering::SeqCst);
+    tokio::time::sleep(SECOND * 20).await;
+    let (beat, look) = *times.lock().unwrap();
+    let trusted = look - beat;
+    assert!((SECOND * 14..SECOND * 15).contains(&trusted), "it trusts its lease for 15 s: {trusted:?}");
     let _follower = start(&other, echo);
     until("the other leads", async || second.count("sweeps_due") > 0).await;
     let due = other.enqueue(&Double { value: 1 }).run_in(SECOND).await.unwrap();
