@@ -84,6 +84,19 @@ impl Role {
         }
     }
 
+    /// How long one statement waits for a lock of somebody else before it gives up; zero is for ever. Calls behind it on
+    /// the same connection wait as long.
+    const fn lock_timeout(self) -> Duration {
+        match self {
+            // A row that an open transaction holds must not hold up the outcomes of others.
+            Self::Settle => Duration::from_secs(1),
+            Self::Client | Self::Control => Duration::from_secs(5),
+            Self::Claim => Duration::from_secs(10),
+            Self::Sweep => Duration::from_secs(15),
+            Self::Migrate => Duration::ZERO,
+        }
+    }
+
     /// How long one call may take before its connection counts as dead: longer than the server would.
     pub(crate) fn deadline(self) -> Duration {
         self.statement_timeout() + Duration::from_secs(5)
@@ -109,8 +122,8 @@ impl Dsn {
         for (name, value) in SETTINGS.iter().chain(planner) {
             let _ = write!(options, " -c {name}={value}");
         }
-        let statement = role.statement_timeout().as_millis();
-        let _ = write!(options, " -c statement_timeout={statement} -c lock_timeout={}", statement / 2);
+        let (statement, lock) = (role.statement_timeout().as_millis(), role.lock_timeout().as_millis());
+        let _ = write!(options, " -c statement_timeout={statement} -c lock_timeout={lock}");
         config.options(options.trim_start());
         config
     }

@@ -72,6 +72,7 @@ fn of_server(db: &DbError, schema: &SchemaName) -> StoreError {
         "TQ003" => StoreError::Unsupported { index: index(), message },
         "TQ004" => StoreError::Isolation { message },
         "TQ005" => StoreError::NotLeader { message },
+        "55P03" => StoreError::Busy { message },
         "3F000" => StoreError::Schema(SchemaProblem::Missing { schema: schema.to_string() }),
         "42P01" | "42883" | "42703" if message.contains(schema.as_str()) => {
             StoreError::Schema(SchemaProblem::TooOld { schema: schema.to_string(), detail: message })
@@ -95,7 +96,7 @@ fn of_server(db: &DbError, schema: &SchemaName) -> StoreError {
 
 /// Says whether a SQLSTATE passes by itself: lost connections, shutdowns, exhausted resources, timeouts.
 fn is_passing(code: &str) -> bool {
-    matches!(code, "25P03" | "57014" | "57P01" | "57P02" | "57P03" | "57P05" | "55P03")
+    matches!(code, "25P03" | "57014" | "57P01" | "57P02" | "57P03" | "57P05")
         || code.starts_with("08")
         || code.starts_with("53")
         || code.starts_with("58")

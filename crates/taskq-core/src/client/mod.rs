@@ -20,7 +20,7 @@ pub use job::Job;
 pub use operate::{CancelMatching, CancelTotals, LaneControl, OperateError, RetryMatching, RetryTotals};
 
 use crate::model::{Enqueued, JobId, NewJob, Status};
-use crate::store::{Ending, Store};
+use crate::store::{Ending, Store, StoreError};
 use coalesce::Coalescer;
 use waiter::Waiter;
 
@@ -148,8 +148,8 @@ impl Client {
         // Apart from the others, who shall not wait where this one may have to.
         let write = coalesce::enqueue_one(self.store().as_ref(), job);
         match tokio::time::timeout(BUSY_LIMIT, write).await {
+            Err(_) | Ok(Err(StoreError::Busy { .. })) => Err(EnqueueError::Busy { key }),
             Ok(written) => Ok(written?),
-            Err(_) => Err(EnqueueError::Busy { key }),
         }
     }
 }

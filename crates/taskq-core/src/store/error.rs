@@ -52,6 +52,12 @@ pub enum StoreError {
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
+    /// Another transaction holds a row or a key for longer than a call waits; nothing was changed (`55P03`).
+    #[error("something is locked by another transaction: {message}")]
+    Busy {
+        /// What the store said.
+        message: String,
+    },
     /// The database refused the connection: password, role, database or its settings.
     #[error("the database refuses the connection: {message}")]
     Refused {
@@ -77,7 +83,7 @@ pub enum StoreError {
 impl StoreError {
     /// Says whether the same call may succeed later without anybody changing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Busy { .. })
     }
 
     /// A typed refusal without an element.

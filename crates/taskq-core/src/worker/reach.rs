@@ -56,7 +56,7 @@ impl Reach {
     ) -> Result<T, StoreError> {
         let unanswered = Unanswered { reach: self, sent: Instant::now() };
         let result = call.await;
-        if !matches!(&result, Err(error) if error.is_transient()) {
+        if !matches!(&result, Err(StoreError::Unavailable { .. })) {
             std::mem::forget(unanswered);
             self.reached(Instant::now());
         }

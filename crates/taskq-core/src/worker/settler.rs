@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::backoff::Backoff;
 use super::session::Session;
@@ -53,6 +53,15 @@ impl Settler {
             match self.call(&batch).await {
                 Ok(answers) => self.done(&batch, &answers),
                 Err(error @ StoreError::LeaseLost { .. }) => return Err(error),
+                Err(StoreError::Busy { message }) => {
+                    tracing::debug!(message, outcomes = batch.len(), "a job is locked by somebody else");
+                    if batch.len() > 1 {
+                        let second = batch.split_off(batch.len() / 2);
+                        work.extend([second, batch]);
+                    } else {
+                        self.settle_apart(batch);
+                    }
+                }
                 Err(error) if batch.len() > 1 => {
                     tracing::error!(%error, outcomes = batch.len(), "the store refuses a batch of outcomes; it is halved");
                     let second = batch.split_off(batch.len() / 2);
@@ -66,6 +75,33 @@ impl Settler {
             }
         }
         Ok(())
+    }
+
+    /// Settles an outcome whose job somebody else holds, as long as it takes, while the others go on.
+    fn settle_apart(&self, batch: Vec<Settlement>) {
+        let apart = Self { session: Arc::clone(&self.session), outcomes: unbounded_channel().1 };
+        tokio::spawn(async move {
+            let mut backoff = Backoff::brisk();
+            loop {
+                tokio::select! {
+                    () = apart.session.lost.cancelled() => return,
+                    () = tokio::time::sleep(backoff.step()) => {}
+                }
+                match apart.call(&batch).await {
+                    Err(StoreError::Busy { .. }) => {}
+                    Ok(answers) => return apart.done(&batch, &answers),
+                    Err(error @ StoreError::LeaseLost { .. }) => return apart.session.lose(&error),
+                    Err(error) => {
+                        for settlement in batch {
+                            if let Err(lost) = apart.settle_refused(settlement, &error).await {
+                                return apart.session.lose(&lost);
+                            }
+                        }
+                        return;
+                    }
+                }
+            }
+        });
     }
 
     /// Records an outcome that the store refuses as a failure, so that its job does not run for ever.
@@ -96,6 +132,7 @@ impl Settler {
         loop {
             let call = self.session.store.settle(self.session.id, batch.to_vec());
             match self.session.reach.call(call).await {
+                Err(error @ StoreError::Busy { .. }) => return Err(error),
                 Err(error) if error.is_transient() => {
                     tracing::warn!(%error, outcomes = batch.len(), "outcomes cannot be settled; they are kept and tried again");
                     tokio::time::sleep(backoff.step()).await;

@@ -7,6 +7,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM "{schema}".check_ids(ids);
-    RETURN QUERY SELECT c.id, c.outcome, c.status FROM "{schema}".cancel_ids(ids, reason) c;
+    RETURN QUERY SELECT c.id, c.outcome, c.status FROM "{schema}".cancel_ids(ids, reason, NULL) c;
 END
 $$;

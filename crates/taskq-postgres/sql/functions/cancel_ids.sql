@@ -1,7 +1,8 @@
 -- Cancels jobs: one row per id, in the order given. `outcome` is cancelled (it had not started and has ended now),
 -- requested (it runs; its worker is told), finished (it had ended already) or not_found.
+-- A job that is, once locked, in none of `only_in` counts as not found; NULL means any status.
 -- Called by: cancel, cancel_matching. Locks: the jobs, in the order of their ids. Indexes: jobs_pkey.
-CREATE OR REPLACE FUNCTION "{schema}".cancel_ids(ids uuid[], reason text)
+CREATE OR REPLACE FUNCTION "{schema}".cancel_ids(ids uuid[], reason text, only_in text[])
 RETURNS TABLE (id uuid, outcome text, status text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -27,7 +28,7 @@ BEGIN
     RETURN QUERY
         WITH asked AS MATERIALIZED (
             SELECT i.*, row_number() OVER (PARTITION BY i.id ORDER BY i.nth) = 1 AS first,
-                CASE WHEN i.tid IS NULL THEN 'not_found'
+                CASE WHEN i.tid IS NULL OR i.status <> ALL (only_in) THEN 'not_found'
                     WHEN i.status IN ('scheduled', 'blocked', 'pending') THEN 'cancelled'
                     WHEN i.status = 'running' THEN 'requested'
                     ELSE 'finished' END AS outcome

@@ -11,9 +11,9 @@ AS $$
 DECLARE
     found record;
 BEGIN
-    SELECT m.ids, m.scanned_to INTO found FROM "{schema}".matching(filter, max_rows, after) m;
+    SELECT m.ids, m.scanned_to, m.statuses INTO found FROM "{schema}".matching(filter, max_rows, after) m;
     RETURN QUERY
         SELECT count(*) FILTER (WHERE c.outcome = 'cancelled'), count(*) FILTER (WHERE c.outcome = 'requested'), found.scanned_to
-        FROM "{schema}".cancel_ids(coalesce(found.ids, '{}'), reason) c;
+        FROM "{schema}".cancel_ids(coalesce(found.ids, '{}'), reason, found.statuses) c;
 END
 $$;

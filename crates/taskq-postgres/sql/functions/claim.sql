@@ -12,7 +12,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    actors text[] := "{schema}".check_claim(worker, queues, array_fill(max_jobs, ARRAY[cardinality(queues)]), lease, oversample);
+    actors text[] := "{schema}".check_claim(
+        worker, queues, array_fill(max_jobs, ARRAY[coalesce(cardinality(queues), 0)]), lease, oversample);
 BEGIN
     RETURN QUERY SELECT g.* FROM (
         SELECT array_agg(q.queue) AS queues, array_agg(a.actor) AS actors

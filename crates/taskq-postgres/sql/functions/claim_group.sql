@@ -4,7 +4,7 @@
 --
 -- A lane is one (queue, actor, cohort). Each round reads a few rows from the head of every lane, merges them,
 -- and so knows how many jobs of each lane belong to the answer; then it locks exactly that many per lane.
--- Locks slide over rows that other dispatchers hold. The locked rows are updated by their ctid, which cannot
+-- Locks slide over rows that other dispatchers hold; a lane whose rest is held gives its share to the others. The locked rows are updated by their ctid, which cannot
 -- change while they are locked: no statement re-finds a row by a condition that some other index could serve.
 --
 -- Every read is one equality probe per lane that walks jobs_ready_idx in its own order. That is pinned here,
@@ -28,9 +28,10 @@ DECLARE
     quotas integer[];
     more boolean;
     tids tid[];
-    late boolean;
+    got_lanes integer[];
+    late_lanes integer[];
     passes integer := 0;
-    got integer;
+    short boolean;
     lease_end timestamptz;
 BEGIN
     LOOP
@@ -87,9 +88,9 @@ BEGIN
             END IF;
         END IF;
 
-        SELECT array_agg(t.tid) FILTER (WHERE t.live), NOT coalesce(bool_and(t.live), true), count(*)
-        INTO tids, late, got
-        FROM unnest(lane_queues, lane_actors, quotas) l(queue, actor, quota)
+        SELECT array_agg(t.tid) FILTER (WHERE t.live), array_agg(l.lane), array_agg(DISTINCT l.lane) FILTER (WHERE NOT t.live)
+        INTO tids, got_lanes, late_lanes
+        FROM unnest(lane_queues, lane_actors, quotas) WITH ORDINALITY l(queue, actor, quota, lane)
         CROSS JOIN LATERAL (
             SELECT j.ctid AS tid, coalesce(j.schedule_to_close > now, true) AS live
             FROM "{schema}".jobs j
@@ -98,8 +99,6 @@ BEGIN
             LIMIT l.quota
             FOR NO KEY UPDATE OF j SKIP LOCKED
         ) t;
-        EXIT WHEN got = 0;
-
         IF tids IS NOT NULL THEN
             RETURN QUERY
                 WITH claimed AS (
@@ -126,12 +125,22 @@ BEGIN
             END IF;
         END IF;
 
-        IF late THEN
-            -- A round of its own, at most twice, so that rows that are too late cost a bounded amount of work.
-            passes := passes + 1;
+        EXIT WHEN want <= 0;
+        IF late_lanes IS NOT NULL AND passes < 2 THEN
             PERFORM "{schema}".fail_late(lane_queues, lane_actors, now);
         END IF;
-        EXIT WHEN want <= 0 OR NOT (more OR late) OR passes = 2;
+        short := coalesce(cardinality(got_lanes), 0) < (SELECT sum(q.quota) FROM unnest(quotas) q(quota));
+        EXIT WHEN NOT (more OR short OR late_lanes IS NOT NULL);
+        IF short OR late_lanes IS NOT NULL THEN
+            -- A lane that gave less than it should has no row left that is not locked. One that is crowded with rows that
+            -- are too late is left to the next claim, so that this one does a bounded amount of work for them.
+            SELECT array_agg(l.queue), array_agg(l.actor) INTO lane_queues, lane_actors
+            FROM unnest(lane_queues, lane_actors, quotas) WITH ORDINALITY l(queue, actor, quota, lane)
+            WHERE (SELECT count(*) FROM unnest(got_lanes) g(lane) WHERE g.lane = l.lane) >= l.quota
+                AND NOT (passes = 2 AND coalesce(l.lane = ANY (late_lanes), false));
+            EXIT WHEN lane_queues IS NULL;
+            passes := least(passes + CASE WHEN late_lanes IS NOT NULL THEN 1 ELSE 0 END, 2);
+        END IF;
     END LOOP;
 END
 $$;

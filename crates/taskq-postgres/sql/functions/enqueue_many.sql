@@ -21,6 +21,7 @@ DECLARE
     keyed bigint[];
     key_jobs uuid[];
     key_outcomes text[];
+    key_actors text[];
     ready text[];
     due boolean;
 BEGIN
@@ -35,7 +36,8 @@ BEGIN
     SELECT array_agg(coalesce((d.job ->> 'id')::uuid, "{schema}".make_id(now, d.nth)) ORDER BY d.nth) INTO ids
     FROM jsonb_array_elements(jobs) WITH ORDINALITY d(job, nth);
     IF jobs @? '$[*].idempotency_key ? (@ != null)' THEN
-        SELECT array_agg(k.nth), array_agg(k.job_id), array_agg(k.outcome) INTO keyed, key_jobs, key_outcomes
+        SELECT array_agg(k.nth), array_agg(k.job_id), array_agg(k.outcome), array_agg(k.actor)
+        INTO keyed, key_jobs, key_outcomes, key_actors
         FROM "{schema}".take_keys(jobs, ids, now) k;
     END IF;
 
@@ -84,6 +86,14 @@ BEGIN
             INSERT INTO "{schema}".job_events (job_id, occurred_at, kind) SELECT c.id, now, 'enqueued' FROM unnest(created) c(id);
         END IF;
     END IF;
+    IF EXISTS (
+        SELECT FROM unnest(key_jobs, key_outcomes, key_actors) k(id, outcome, actor)
+        CROSS JOIN LATERAL (SELECT j.actor FROM "{schema}".jobs j WHERE j.id = k.id OFFSET 0) j
+        WHERE k.outcome <> 'existing' AND j.actor <> k.actor
+    ) THEN
+        -- The key would stand for a job that is not this actor's.
+        PERFORM "{schema}".refuse('an idempotency key cannot be bound to an id that a job of another actor has');
+    END IF;
     IF keyed IS NULL AND cardinality(created) = cardinality(ids) THEN
         RETURN QUERY SELECT n.id, 'created'::text, n.status FROM unnest(ids, statuses) n(id, status);
         RETURN;
@@ -97,7 +107,7 @@ BEGIN
             j.status::text
         FROM (
             SELECT u.nth, coalesce(k.job_id, u.id) AS job_id, k.outcome AS key_outcome,
-                row_number() OVER (PARTITION BY u.id ORDER BY u.nth) = 1 AS first
+                row_number() OVER (PARTITION BY u.id, k.outcome IS NOT DISTINCT FROM 'existing' ORDER BY u.nth) = 1 AS first
             FROM unnest(ids) WITH ORDINALITY u(id, nth)
             LEFT JOIN unnest(keyed, key_jobs, key_outcomes) k(nth, job_id, outcome) ON k.nth = u.nth
         ) n

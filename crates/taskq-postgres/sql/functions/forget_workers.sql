@@ -4,7 +4,8 @@
 CREATE OR REPLACE FUNCTION "{schema}".forget_workers(leader uuid, leader_epoch bigint, max_rows integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -16,8 +17,15 @@ BEGIN
     SELECT array_agg(l.id) INTO ids
     FROM (
         SELECT w.id FROM "{schema}".workers w
-        WHERE w.state = 'lost' AND w.lease_expires_at < "{schema}".clock() - interval '1 hour'
-            AND NOT EXISTS (SELECT FROM "{schema}".jobs j WHERE j.locked_by_worker = w.id AND j.status = 'running')
+        -- One probe a worker: as an anti join it could read all running rows for each of them.
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS running
+            FROM (
+                SELECT FROM "{schema}".jobs j WHERE j.locked_by_worker = w.id AND j.status = 'running'
+                ORDER BY j.started_at LIMIT 1
+            ) j
+        ) r
+        WHERE w.state = 'lost' AND w.lease_expires_at < "{schema}".clock() - interval '1 hour' AND r.running = 0
         ORDER BY w.id
         LIMIT max_rows
         FOR UPDATE OF w SKIP LOCKED

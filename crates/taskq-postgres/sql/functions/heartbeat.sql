@@ -16,6 +16,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     now timestamptz;
+    lease_end timestamptz;
     bad record;
     tids tid[];
     notes jsonb[];
@@ -29,9 +30,11 @@ BEGIN
     IF progress IS NOT NULL AND jsonb_typeof(progress) NOT IN ('array', 'null') THEN
         PERFORM "{schema}".refuse(format('progress is a JSON %s, not an array', jsonb_typeof(progress)));
     END IF;
+    SELECT w.lease_expires_at INTO lease_end FROM "{schema}".workers w WHERE w.id = worker AND w.state = 'active'
+    FOR NO KEY UPDATE;
+    -- Read after the lock was waited for: a lease that ended meanwhile has ended.
     now := "{schema}".clock_now();
-    UPDATE "{schema}".workers w SET beat_at = now, lease_expires_at = now + lease
-    WHERE w.id = worker AND w.state = 'active' AND w.lease_expires_at > "{schema}".clock();
+    UPDATE "{schema}".workers w SET beat_at = now, lease_expires_at = now + lease WHERE w.id = worker AND lease_end > now;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'TQ001', MESSAGE = format('worker %s is unknown, lost or expired', worker);
     END IF;
@@ -51,7 +54,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT j.ctid AS tid FROM "{schema}".jobs j
             -- As text, so that no index on running jobs can offer itself for this probe by primary key.
-            WHERE j.id = p.id AND j.status::text = 'running' AND j.claim_epoch = (p.doc ->> 'epoch')::bigint
+            WHERE j.id = p.id AND j.status::text = 'running' AND j.claim_epoch = (p.doc ->> 'epoch')::numeric::bigint
                 AND j.locked_by_worker = worker
             FOR NO KEY UPDATE OF j SKIP LOCKED
         ) l;

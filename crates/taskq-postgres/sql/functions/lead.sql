@@ -17,8 +17,10 @@ BEGIN
         FOR NO KEY UPDATE SKIP LOCKED;
         IF FOUND THEN
             UPDATE "{schema}".leader s SET expires_at = now + leadership WHERE s.only_row;
+            RETURN seat.epoch;
         END IF;
-        RETURN seat.epoch;
+        -- Somebody is taking over.
+        RETURN NULL;
     END IF;
     IF seat.worker IS NOT NULL AND seat.expires_at > now THEN
         RETURN NULL;

@@ -1,15 +1,15 @@
 -- Lists the ids of jobs that match a filter, above `after`, in their order, at most `max_rows` of them, and looks at no
--- more than `max_rows` * 10 rows for it: `scanned_to` is where the next call goes on, NULL at the end.
+-- more than `max_rows` * 10 rows for it: `scanned_to` is where the next call goes on, NULL at the end. `statuses` are the
+-- filter's, to be tested again once the rows are locked.
 -- Called by: cancel_matching, retry_matching. Locks: none. Indexes: jobs_pkey.
 -- A filter is {"status"?: [..], "queue"?, "actor"?, "tag"?}.
 CREATE OR REPLACE FUNCTION "{schema}".matching(
-    filter jsonb, max_rows integer, after uuid, OUT ids uuid[], OUT scanned_to uuid
+    filter jsonb, max_rows integer, after uuid, OUT ids uuid[], OUT scanned_to uuid, OUT statuses text[]
 )
 LANGUAGE plpgsql STABLE
 AS $$
 #variable_conflict use_column
 DECLARE
-    statuses text[];
     bad text;
 BEGIN
     PERFORM "{schema}".check_max_rows(max_rows);
@@ -27,6 +27,9 @@ BEGIN
     IF filter ? 'status' THEN
         IF jsonb_typeof(filter -> 'status') <> 'array' THEN
             PERFORM "{schema}".refuse('status of the filter is not an array');
+        END IF;
+        IF filter -> 'status' = '[]' THEN
+            PERFORM "{schema}".refuse('status of the filter is empty: leave it out to mean any');
         END IF;
         SELECT array_agg(s.word) INTO statuses FROM jsonb_array_elements_text(filter -> 'status') s(word);
         SELECT s.word INTO bad FROM unnest(statuses) s(word)

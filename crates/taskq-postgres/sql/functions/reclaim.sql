@@ -25,7 +25,7 @@ BEGIN
         FROM (SELECT w.id FROM "{schema}".workers w WHERE w.state = 'lost' ORDER BY w.id) w
         CROSS JOIN LATERAL (
             SELECT r.ctid AS tid, r.locked_by_worker FROM "{schema}".jobs r
-            WHERE r.locked_by_worker = w.id AND r.status = 'running' AND r.id <> ALL (skip)
+            WHERE r.locked_by_worker = w.id AND r.status = 'running' AND r.id <> ALL (coalesce(skip, '{}'))
             ORDER BY r.started_at
             LIMIT max_rows
             FOR NO KEY UPDATE OF r SKIP LOCKED

@@ -7,6 +7,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM "{schema}".check_ids(ids);
-    RETURN QUERY SELECT r.id, r.outcome, r.status FROM "{schema}".retry_ids(ids) r;
+    RETURN QUERY SELECT r.id, r.outcome, r.status FROM "{schema}".retry_ids(ids, NULL) r;
 END
 $$;

@@ -1,9 +1,10 @@
 -- Makes ended jobs ready again with a fresh budget of attempts and without their deadline: one row per id, in the order
 -- given. `outcome` is retried, unfinished (it has not ended, so nothing was done) or not_found.
+-- A job that is, once locked, in none of `only_in` counts as not found; NULL means any status.
 -- Called by: retry, retry_matching. Locks: the jobs, in the order of their ids. Indexes: jobs_pkey,
 -- job_attempts_pkey.
 -- The attempt that ended the job is on the job's own row; it is kept among the attempts before the row is used again.
-CREATE OR REPLACE FUNCTION "{schema}".retry_ids(ids uuid[])
+CREATE OR REPLACE FUNCTION "{schema}".retry_ids(ids uuid[], only_in text[])
 RETURNS TABLE (id uuid, outcome text, status text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -27,7 +28,7 @@ BEGIN
     RETURN QUERY
         WITH asked AS MATERIALIZED (
             SELECT i.*, row_number() OVER (PARTITION BY i.id ORDER BY i.nth) = 1 AS first,
-                CASE WHEN i.tid IS NULL THEN 'not_found'
+                CASE WHEN i.tid IS NULL OR i.status <> ALL (only_in) THEN 'not_found'
                     WHEN i.status IN ('scheduled', 'blocked', 'pending', 'running') THEN 'unfinished'
                     ELSE 'retried' END AS outcome
             FROM unnest(nths, asked, tids, statuses) i(nth, id, tid, status)

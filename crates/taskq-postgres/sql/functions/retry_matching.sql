@@ -10,9 +10,9 @@ AS $$
 DECLARE
     found record;
 BEGIN
-    SELECT m.ids, m.scanned_to INTO found FROM "{schema}".matching(filter, max_rows, after) m;
+    SELECT m.ids, m.scanned_to, m.statuses INTO found FROM "{schema}".matching(filter, max_rows, after) m;
     RETURN QUERY
         SELECT count(*) FILTER (WHERE r.outcome = 'retried'), found.scanned_to
-        FROM "{schema}".retry_ids(coalesce(found.ids, '{}')) r;
+        FROM "{schema}".retry_ids(coalesce(found.ids, '{}'), found.statuses) r;
 END
 $$;

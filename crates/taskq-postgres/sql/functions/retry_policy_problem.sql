@@ -35,6 +35,12 @@ BEGIN
         IF jsonb_typeof(policy -> field) <> 'number' THEN
             RETURN format('retry_policy: %s is a JSON %s, not a number', field, jsonb_typeof(policy -> field));
         END IF;
+        BEGIN
+            -- As retry_delay reads it, for which a number can be too small.
+            PERFORM (policy ->> field)::double precision;
+        EXCEPTION WHEN data_exception THEN
+            RETURN format('retry_policy: %s is out of range', field);
+        END;
     END LOOP;
     IF NOT coalesce((policy ->> 'factor')::numeric BETWEEN 1 AND 100, true) THEN
         RETURN 'retry_policy: factor is not between 1 and 100';

@@ -29,7 +29,7 @@ DECLARE
     statuses text[];
     held_epochs bigint[];
     held_workers uuid[];
-    cancellings boolean[];
+    phases smallint[];
 BEGIN
     PERFORM "{schema}".require_read_committed('settle');
     IF worker IS NULL THEN
@@ -43,17 +43,17 @@ BEGIN
     END IF;
 
     SELECT array_agg(o.nth), array_agg(o.id), array_agg(o.epoch), array_agg(o.outcome), array_agg(o.doc),
-        array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker), array_agg(l.cancelling)
-    INTO nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers, cancellings
+        array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker), array_agg(l.phase)
+    INTO nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers, phases
     FROM (
-        SELECT d.nth, (d.doc ->> 'id')::uuid AS id, (d.doc ->> 'epoch')::bigint AS epoch, d.doc ->> 'outcome' AS outcome,
+        SELECT d.nth, (d.doc ->> 'id')::uuid AS id, (d.doc ->> 'epoch')::numeric::bigint AS epoch, d.doc ->> 'outcome' AS outcome,
             nullif(d.doc - ARRAY['id', 'epoch', 'outcome'], '{}') AS doc
         FROM jsonb_array_elements(outcomes) WITH ORDINALITY d(doc, nth)
         ORDER BY 2, 1
     ) o
     LEFT JOIN LATERAL (
         SELECT j.ctid AS tid, j.status::text AS status, j.claim_epoch AS epoch, j.locked_by_worker AS worker,
-            j.cancel_phase IS NOT NULL AS cancelling
+            j.cancel_phase AS phase
         FROM "{schema}".jobs j
         WHERE j.id = o.id
         FOR NO KEY UPDATE OF j
@@ -68,8 +68,8 @@ BEGIN
         WITH fenced AS (
             SELECT i.*, coalesce(alive AND i.status = 'running' AND i.held_epoch = i.epoch AND i.held_worker = worker,
                 false) AS holds
-            FROM unnest(nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers, cancellings)
-                i(nth, id, epoch, outcome, doc, tid, status, held_epoch, held_worker, cancelling)
+            FROM unnest(nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers, phases)
+                i(nth, id, epoch, outcome, doc, tid, status, held_epoch, held_worker, phase)
         ), ranked AS (
             -- Of several outcomes of one attempt in this call, the first one counts.
             SELECT f.*, f.holds AND row_number() OVER attempt = 1 AS applies
@@ -93,7 +93,7 @@ BEGIN
             SELECT t.*, CASE
                     WHEN NOT t.applies THEN NULL
                     WHEN t.outcome IN ('succeeded', 'cancelled', 'abandoned') THEN t.outcome
-                    WHEN t.cancelling THEN 'cancelled'
+                    WHEN t.phase IS NOT NULL THEN 'cancelled'
                     WHEN t.outcome = 'failed' AND ((t.doc ->> 'final')::boolean IS TRUE OR (t.spent AND NOT t.given)
                         OR coalesce(t.next_at >= t.schedule_to_close, false)) THEN 'failed'
                     WHEN t.next_at > now THEN 'scheduled'
@@ -108,6 +108,10 @@ BEGIN
                 locked_by_worker = CASE WHEN d.becomes NOT IN ('pending', 'scheduled') THEN j.locked_by_worker END,
                 scheduled_at = CASE WHEN d.becomes IN ('pending', 'scheduled') THEN coalesce(d.next_at, j.scheduled_at)
                     ELSE j.scheduled_at END,
+                -- Which word ended a job whose cancellation was asked for, to know it again.
+                cancel_phase = CASE WHEN d.becomes = 'cancelled' AND d.phase IS NOT NULL
+                    THEN CASE d.outcome WHEN 'failed' THEN 2 WHEN 'snoozed' THEN 3 WHEN 'released' THEN 4 ELSE d.phase END
+                    ELSE j.cancel_phase END,
                 finished_at = CASE WHEN d.becomes NOT IN ('pending', 'scheduled') THEN now END,
                 prune_at = now + CASE
                     WHEN d.becomes IN ('failed', 'abandoned') THEN interval '24 hours'
@@ -129,7 +133,7 @@ BEGIN
         ), requests AS (
             DELETE FROM "{schema}".cancel_requests c
             USING decided d
-            WHERE d.cancelling AND d.applies AND c.job_id = d.id
+            WHERE d.phase IS NOT NULL AND d.applies AND c.job_id = d.id
         ), events AS (
             INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
             SELECT d.id, now, CASE WHEN d.becomes = 'cancelled' THEN 'cancelled'
@@ -157,11 +161,12 @@ BEGIN
                 WHEN d.holds THEN CASE WHEN d.outcome = (
                     SELECT f.outcome FROM decided f WHERE f.id = d.id AND f.applies) THEN 'repeated' ELSE 'stale' END
                 WHEN d.held_epoch = d.epoch AND d.held_worker = worker AND (d.status = d.outcome
-                    OR d.cancelling AND d.status = 'cancelled' AND d.outcome IN ('failed', 'snoozed', 'released'))
+                    OR d.status = 'cancelled' AND d.phase = CASE d.outcome WHEN 'failed' THEN 2 WHEN 'snoozed' THEN 3 WHEN 'released' THEN 4 END)
                     THEN 'repeated'
-                WHEN EXISTS (
-                    SELECT FROM "{schema}".job_attempts a
-                    WHERE a.job_id = d.id AND a.epoch = d.epoch AND a.worker = settle.worker AND a.outcome = d.outcome
+                -- Not EXISTS, which could be answered from all attempts at once.
+                WHEN (
+                    SELECT a.worker = settle.worker AND a.outcome = d.outcome FROM "{schema}".job_attempts a
+                    WHERE a.job_id = d.id AND a.epoch = d.epoch LIMIT 1
                 ) THEN 'repeated'
                 ELSE 'stale'
             END AS reason

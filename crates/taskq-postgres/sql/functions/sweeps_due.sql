@@ -5,7 +5,8 @@ CREATE OR REPLACE FUNCTION "{schema}".sweeps_due(leader uuid, leader_epoch bigin
 RETURNS TABLE (next_due_in interval, lease_ended boolean, lost boolean, forgettable boolean)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -17,8 +18,11 @@ BEGIN
     RETURN QUERY
         SELECT CASE WHEN next_at IS NOT NULL THEN greatest(next_at - "{schema}".clock(), interval '0') END,
             coalesce(bool_or(w.state = 'active' AND w.lease_expires_at <= "{schema}".clock()), false),
-            coalesce(bool_or(w.state = 'lost' AND EXISTS (
-                SELECT FROM "{schema}".jobs j WHERE j.locked_by_worker = w.id AND j.status = 'running')), false),
+            coalesce(bool_or(w.state = 'lost' AND (
+                SELECT count(*) FROM (
+                    SELECT FROM "{schema}".jobs j WHERE j.locked_by_worker = w.id AND j.status = 'running'
+                    ORDER BY j.started_at LIMIT 1
+                ) j) > 0), false),
             coalesce(bool_or(w.state = 'lost' AND w.lease_expires_at < "{schema}".clock() - interval '1 hour'), false)
         FROM "{schema}".workers w;
 END

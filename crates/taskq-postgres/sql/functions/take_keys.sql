@@ -4,7 +4,7 @@
 -- Called by: enqueue_many, when a document has a key. Locks: the keys' rows; a key that another transaction is about to
 -- take is waited for. Indexes: idempotency_keys_pkey, jobs_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".take_keys(jobs jsonb, ids uuid[], now timestamptz)
-RETURNS TABLE (nth bigint, job_id uuid, outcome text)
+RETURNS TABLE (nth bigint, job_id uuid, outcome text, actor text)
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
@@ -59,7 +59,7 @@ BEGIN
         SELECT u.nth, k.job_id, CASE
             WHEN k.job_id = u.id AND c.id IS NOT NULL THEN 'created'
             WHEN k.job_id = u.id AND r.id IS NOT NULL THEN 'replaced'
-            ELSE 'existing' END
+            ELSE 'existing' END, u.actor
         FROM unnest(nths, actors, keys, wanted) u(nth, actor, key, id)
         LEFT JOIN unnest(created) c(id) ON c.id = u.id
         LEFT JOIN unnest(replaced) r(id) ON r.id = u.id

@@ -4,4 +4,5 @@
 
 mod blocked;
 mod derive;
+mod locked;
 mod manual;

@@ -116,6 +116,40 @@ async fn dispatchers_that_start_together_share_a_lane_without_a_gap() {
 }
 
 #[tokio::test]
+async fn a_lane_whose_rest_is_locked_gives_its_share_to_the_others() {
+    let scene = Scene::new().await;
+    let (first, second) = (scene.worker(2).await, scene.worker(2).await);
+    scene.run("SELECT * FROM taskq.enqueue_many((SELECT jsonb_agg(jsonb_build_object('queue', 'q', 'actor', 'actor0',
+        'priority', 5, 'payload', n)) FROM generate_series(1, 32) n))").await;
+    scene.run("SELECT * FROM taskq.enqueue_many((SELECT jsonb_agg(jsonb_build_object('queue', 'q', 'actor', 'actor1',
+        'payload', n)) FROM generate_series(1, 200) n))").await;
+    let holder = scene.session().await;
+    holder.batch_execute("BEGIN").await.unwrap();
+    assert_eq!(claim(&holder, first, 32).await.unwrap().len(), 32, "the better lane is held whole");
+    for max_jobs in [1, 10, 32, 50] {
+        let claimed = claim(&scene.client, second, max_jobs).await.unwrap();
+        assert_eq!(claimed.len(), usize::try_from(max_jobs).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_are_too_late_hide_no_other_lane() {
+    let scene = Scene::new().await;
+    let worker = scene.worker(2).await;
+    scene
+        .run(
+            "INSERT INTO taskq.jobs (id, created_at, scheduled_at, schedule_to_close, status, queue, actor, payload)
+             SELECT taskq.make_id(now(), n), now(), now() - interval '1 h', now() - interval '1 s', 'pending', 'q',
+                 'actor0', to_jsonb(n) FROM generate_series(1, 10000) n",
+        )
+        .await;
+    scene
+        .run("SELECT * FROM taskq.enqueue('{\"queue\": \"q\", \"actor\": \"actor1\", \"payload\": 1}')")
+        .await;
+    assert_eq!(claim(&scene.client, worker, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_mass_of_missed_deadlines_costs_one_claim_a_bounded_amount() {
     let scene = Scene::new().await;
     let worker = scene.worker(2).await;

@@ -189,6 +189,17 @@ async fn a_nul_is_refused_by_the_server_itself() {
     assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.jobs").await, 0);
 }
 
+/// What is accepted here must not make every failure of the job unsettleable later.
+#[tokio::test]
+async fn a_number_too_small_for_a_retry_delay_is_refused() {
+    let scene = Scene::new().await;
+    let call =
+        r#"SELECT * FROM taskq.enqueue('{"actor": "a", "payload": 1, "retry_policy": {"jitter": 1e-400}}')"#;
+    let error = scene.client.batch_execute(call).await.unwrap_err();
+    assert_eq!(raised(&error).code().code(), "TQ002");
+    assert!(raised(&error).message().contains("jitter is out of range"), "{}", raised(&error).message());
+}
+
 #[tokio::test]
 async fn the_bounds_themselves_are_accepted() {
     let scene = Scene::new().await;

@@ -163,6 +163,78 @@ async fn a_beat_costs_what_it_notes_and_not_what_its_worker_runs() {
     }
 }
 
+/// Forgetting costs one probe a lost worker, whatever runs, also with plans made when nothing did.
+#[tokio::test]
+async fn forgetting_workers_does_not_read_what_runs() {
+    let scene = Scene::new().await;
+    scene.run("ALTER TABLE taskq.jobs SET (autovacuum_enabled = off); ALTER TABLE taskq.workers SET (autovacuum_enabled = off)").await;
+    let (worker, leader) = (scene.worker(1).await, scene.worker(1).await);
+    let epoch = lead(&scene.client, leader).await.unwrap();
+    let calls =
+        [format!("forget_workers('{leader}', {epoch}, 100)"), format!("sweeps_due('{leader}', {epoch})")];
+    for call in &calls {
+        scene.run(&format!("SELECT * FROM taskq.{call}")).await;
+    }
+    scene.enqueue(10_000, 1).await;
+    assert_eq!(claim(&scene.client, worker, 10_000).await.unwrap().len(), 10_000);
+    scene
+        .run(
+            "INSERT INTO taskq.workers (id, state, started_at, beat_at, lease_expires_at, queues, actors)
+             SELECT gen_random_uuid(), 'lost', now(), now(), now() - interval '2 h', '{q}', '{a}' FROM generate_series(1, 20)",
+        )
+        .await;
+    for call in calls.iter().rev() {
+        let explain =
+            format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) SELECT * FROM taskq.{call}");
+        let plan: Value = scene.client.query_one(explain.as_str(), &[]).await.unwrap().get(0);
+        let touched = plan[0]["Plan"]["Shared Hit Blocks"].as_i64().unwrap();
+        assert!(touched < 1_000, "{call}: {touched} buffers");
+    }
+    assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.workers").await, 2);
+}
+
+/// What an operator meant is tested again once the rows are locked.
+#[tokio::test]
+async fn a_retry_by_filter_that_waited_leaves_what_has_changed_meanwhile() {
+    let scene = Scene::new().await;
+    let worker = scene.worker(1).await;
+    scene.enqueue(1, 1).await;
+    let attempts = claim(&scene.client, worker, 1).await.unwrap();
+    settle(&scene.client, worker, &attempts, &json!({"outcome": "failed", "final": true})).await;
+    scene.run("BEGIN; UPDATE taskq.jobs SET status = 'succeeded'").await;
+    let pid = super::scene::backend_pid(&scene.client).await;
+    let (operator, observer) = (scene.session().await, scene.session().await);
+    let retrying = tokio::spawn(async move {
+        let call = "SELECT retried FROM taskq.retry_matching('{\"status\": [\"failed\"]}', 10)";
+        operator.query_one(call, &[]).await.unwrap().get::<_, i64>(0)
+    });
+    super::scene::until_blocked_by(&observer, pid).await;
+    scene.run("COMMIT").await;
+    assert_eq!(retrying.await.unwrap(), 0);
+    assert_eq!(scene.value::<String>("SELECT status::text FROM taskq.jobs").await, "succeeded");
+}
+
+/// An outcome that was never recorded is not a repetition, even where its job has ended as it would have.
+#[tokio::test]
+async fn a_late_outcome_of_a_job_that_reclaim_has_cancelled_is_stale() {
+    let scene = Scene::new().await;
+    let (worker, leader) = (scene.worker(1).await, scene.worker(1).await);
+    let epoch = lead(&scene.client, leader).await.unwrap();
+    scene.enqueue(1, 1).await;
+    let attempts = claim(&scene.client, worker, 1).await.unwrap();
+    scene.run("SELECT * FROM taskq.cancel((SELECT array_agg(id) FROM taskq.jobs))").await;
+    scene.expire(worker).await;
+    mark_lost(&scene.client, leader, epoch).await;
+    assert_eq!(reclaim(&scene.client, leader, epoch, &[]).await[0].1, "cancelled");
+    for outcome in [
+        json!({"outcome": "failed"}),
+        json!({"outcome": "snoozed", "delay": "1 s"}),
+        json!({"outcome": "released"}),
+    ] {
+        assert_eq!(settle(&scene.client, worker, &attempts, &outcome).await[0].reason, "stale", "{outcome}");
+    }
+}
+
 #[tokio::test]
 async fn the_verbs_of_operators_refuse_what_they_cannot_mean() {
     let scene = Scene::new().await;
@@ -181,6 +253,7 @@ async fn the_verbs_of_operators_refuse_what_they_cannot_mean() {
         (r#"cancel_matching('{"colour": 1}', 10)"#.to_owned(), "unknown field \"colour\""),
         (r#"cancel_matching('{"queue": 1}', 10)"#.to_owned(), "queue of the filter is not a string"),
         (r#"cancel_matching('{"status": "failed"}', 10)"#.to_owned(), "status of the filter is not an array"),
+        (r#"cancel_matching('{"status": []}', 10)"#.to_owned(), "status of the filter is empty"),
         (r#"retry_matching('{"status": ["done"]}', 10)"#.to_owned(), "unknown status \"done\""),
         (r#"retry_matching('{"status": [null]}', 10)"#.to_owned(), "unknown status"),
         ("retry_matching('{}', 0)".to_owned(), "max_rows is not between 1 and 100000"),
