@@ -59,6 +59,30 @@
 //! so on. Once the await is done, the job is committed. [`enqueue_many`](Client::enqueue_many) writes all of its
 //! jobs or none. What is out of bounds is refused with a typed error before anything is written.
 //!
+//! An [`idempotency_key`](Enqueue::idempotency_key) makes an enqueue safe to repeat: while the key is taken, its job is
+//! the answer. If that job has ended, the enqueue is an error, unless [`on_finished`](Enqueue::on_finished) says what is
+//! wanted then.
+//!
+//! ```
+//! # use serde::{Deserialize, Serialize};
+//! # use taskq::prelude::*;
+//! use taskq::{EnqueueOutcome, OnFinished};
+//!
+//! # #[derive(Serialize, Deserialize, Job)]
+//! # #[job(actor = "invoice.send")]
+//! # struct SendInvoice { order: i64 }
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let taskq = TaskQ::in_memory();
+//! let once = || taskq.enqueue(&SendInvoice { order: 7 }).idempotency_key("order-7").on_finished(OnFinished::Return);
+//! let first = once().await?;
+//! let second = once().await?;
+//! assert_eq!(second.id(), first.id());
+//! assert_eq!(second.outcome(), Some(EnqueueOutcome::Existing));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Handlers
 //!
 //! A [`Handler`] is a struct, an async function or a closure. What it returns says what becomes of the job:
@@ -82,6 +106,31 @@
 //! [`Context::cleanup`]. Handlers run on the caller's runtime. What keeps the worker alive runs apart from it, so
 //! that a handler that blocks its thread does not cost the lease.
 //!
+//! A worker that dies, or that loses its lease, loses no job: the leader, one of the workers, makes its jobs ready
+//! again. A job that kills its process does so at most as often as it has attempts, and ends as crashed.
+//!
+//! # Stopping
+//!
+//! | what stops an attempt | the handler | the job |
+//! |---|---|---|
+//! | a [cancellation](Client::cancel) | [`Context::cancelled`] fires; after 30 s its future is dropped | cancelled, unless the handler succeeds by then |
+//! | its timeout ([`start_to_close`](Enqueue::start_to_close)) | its future is dropped | failed with the class `timeout`, tried again |
+//! | a shutdown | goes on for the grace of 30 s, then its future is dropped | goes back, no attempt is burnt |
+//! | a lost lease | its future is dropped | runs elsewhere |
+//!
+//! [`Context::stop_reason`] tells them apart. An attempt counts as stopped only when its future is dropped and its
+//! cleanup has ended. One that does not end within 10 s of a cancellation or a timeout, such as a handler that blocks its
+//! thread, is *abandoned*: its job is never tried again, and its slot stays taken as long as it goes on.
+//!
+//! At SIGTERM or Ctrl-C [`Worker::run_until_signal`] claims nothing more and stops as said above; a second signal ends
+//! the grace. [`ShutdownReport::exit_code`] is 0 when every attempt has ended or was given back, else 1.
+//!
+//! # Operating
+//!
+//! [`cancel`](Client::cancel) and [`retry`](Client::retry) take ids, [`cancel_matching`](Client::cancel_matching) and
+//! [`retry_matching`](Client::retry_matching) a filter. [`queue`](Client::queue) and [`actor`](Client::actor) can be
+//! paused and resumed. [`workers`](Client::workers) and [`leader`](Client::leader) say who works.
+//!
 //! # Tests
 //!
 //! [`TaskQ::in_memory`] needs no database. [`testing`] runs a handler without any store, or a worker until its
@@ -98,8 +147,9 @@ pub mod prelude {
 pub mod store {
     pub use taskq_core::store::memory::{Clock, MemoryStore, TestClock};
     pub use taskq_core::store::{
-        ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, SchemaProblem, Stats, Store,
-        StoreError, WorkerSummary,
+        ActorSummary, CancelOutcome, Cancelled, Count, Ending, JobFilter, JobMatch, LeaderSummary, QueueMode,
+        QueueSummary, Retried, RetryOutcome, SchemaProblem, Stats, Store, StoreError, WorkerState,
+        WorkerSummary,
     };
     pub use taskq_postgres::PostgresStore;
 }
@@ -114,17 +164,20 @@ pub mod migrate {
 
 pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
-pub use taskq_core::client::{Client, Enqueue, EnqueueError, Job, JobHandle, WaitError};
+pub use taskq_core::client::{
+    CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, Job, JobHandle, LaneControl, OperateError,
+    RetryMatching, RetryTotals, WaitError,
+};
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,
-    ErrorRecord, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, NewJob, OutcomeKind,
-    PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
+    ErrorRecord, IdempotencyKey, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, NewJob,
+    OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
 };
 pub use taskq_core::testing;
 pub use taskq_core::worker::{
-    BuildError, Context, DEFAULT_GRACE, DEFAULT_LEASE, DEFAULT_SLOTS, Handler, JobError, JobErrorKind,
-    JobResult, RawHandler, RunError, SLOTS_LIMIT, ShutdownReport, Stopper, Worker, WorkerBuilder,
-    WorkerHandle, install_panic_hook,
+    BuildError, Context, DEFAULT_CANCEL_GRACE, DEFAULT_FORCED_GRACE, DEFAULT_GRACE, DEFAULT_LEASE,
+    DEFAULT_SLOTS, Handler, JobError, JobErrorKind, JobResult, RawHandler, RunError, SLOTS_LIMIT,
+    ShutdownReport, StopReason, Stopper, Worker, WorkerBuilder, WorkerHandle, install_panic_hook,
 };
 pub use taskq_macros::Job;
 pub use taskq_postgres::{ConnectOptions, InvalidSchemaName, SchemaName};

@@ -77,8 +77,9 @@ impl Claimer {
                     return;
                 }
                 Err(error) => {
+                    // Whatever it was, the store may have handed out jobs.
+                    self.session.claims.doubt();
                     if error.is_transient() {
-                        self.session.claims.doubt();
                         tracing::warn!(%error, "a claim failed; it is tried again");
                     } else {
                         tracing::error!(%error, "a claim was refused; it is tried again");

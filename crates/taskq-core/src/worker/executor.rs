@@ -43,8 +43,10 @@ impl Executor {
         tracing::debug!(job = %job.id, actor = %job.actor, attempt = job.attempt, "the attempt starts");
         let inner = Arc::clone(&self.inner);
         self.inner.runtime.spawn(async move {
-            let outcome = run(&inner, job, &control).await;
-            ending.with(outcome);
+            match run(&inner, job, &control).await {
+                Some(outcome) => ending.with(outcome),
+                None => ending.without(),
+            }
         });
     }
 
@@ -61,7 +63,7 @@ impl Executor {
             tracing::error!(job = %job.id, epoch = %job.epoch, "the store handed out an attempt twice");
             return None;
         };
-        let ending = Ending { inner: Arc::clone(&self.inner), key, outcome: None, slot };
+        let ending = Ending { inner: Arc::clone(&self.inner), key, outcome: None, void: false, slot };
         Some((control, ending))
     }
 }
@@ -71,6 +73,8 @@ struct Ending {
     inner: Arc<Inner>,
     key: Key,
     outcome: Option<Outcome>,
+    /// There is nothing to be settled.
+    void: bool,
     slot: Option<Slot>,
 }
 
@@ -78,11 +82,24 @@ impl Ending {
     fn with(mut self, outcome: Outcome) {
         self.outcome = Some(outcome);
     }
+
+    /// Ends the attempt without an outcome: it was stopped because its claim is lost.
+    fn without(mut self) {
+        self.void = true;
+    }
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         let (id, epoch) = self.key;
+        let slot = self.slot.take();
+        if self.void {
+            tracing::debug!(job = %id, "the attempt has ended, its claim is lost");
+            self.inner.session.attempts.ended(self.key, 0);
+            self.inner.session.attempts.settled(std::iter::once(self.key));
+            drop(slot);
+            return;
+        }
         let outcome = self.outcome.take().unwrap_or_else(|| {
             tracing::error!(job = %id, "the runtime of the handlers is gone; the worker stops");
             self.inner.stopper.stop_now();
@@ -93,17 +110,18 @@ impl Drop for Ending {
             // After a lost lease nobody listens: the store would not accept it.
             let _ = self.inner.outcomes.send(Settlement { id, epoch, outcome });
         }
-        drop(self.slot.take());
+        drop(slot);
     }
 }
 
-async fn run(inner: &Inner, job: ClaimedJob, control: &Control) -> Outcome {
+/// Runs an attempt to its end. `None` when nothing is to be settled of it.
+async fn run(inner: &Inner, job: ClaimedJob, control: &Control) -> Option<Outcome> {
     let key = (job.id, job.epoch);
     let handler = inner.handlers.get(&job.actor).cloned();
     let (payload, ctx) = Context::split(job, inner.client.clone(), control.clone());
     let Some(handler) = handler else {
         let message = format!("this worker has no handler for the actor \"{}\"", ctx.actor());
-        return JobError::from(message).with_class("no_handler").into_outcome();
+        return Some(JobError::from(message).with_class("no_handler").into_outcome());
     };
     if let Some(deadline) = ctx.deadline() {
         inner.session.attempts.bound(key, deadline);
@@ -122,28 +140,29 @@ async fn attempt(
     payload: Json,
     ctx: &Context,
     control: &Control,
-) -> Outcome {
+) -> Option<Outcome> {
     let mut running = Caught::new(handler.run(payload, ctx.clone()));
     tokio::select! {
         // A handler that is done in time is not overruled by a stop of the same moment.
         biased;
-        result = &mut running => match result {
+        result = &mut running => Some(match result {
             Ok(Ok(result)) => Outcome::Succeeded { result },
             Ok(Err(error)) => match control.reason() {
                 // It failed because it was stopped.
-                Some(reason @ (StopReason::ShuttingDown | StopReason::TimedOut))
-                    if error.kind() == JobErrorKind::Retry => stopped(reason, ctx),
+                Some(reason) if reason != StopReason::CancelRequested && error.kind() == JobErrorKind::Retry => {
+                    return stopped(reason, ctx);
+                }
                 _ => error.into_outcome(),
             },
             Err(panic) => Outcome::Failed { error: panic, delay: None, is_final: false },
-        },
+        }),
         () = control.forced().cancelled() => stopped(control.reason().unwrap_or(StopReason::LeaseLost), ctx),
     }
 }
 
 /// What is recorded of an attempt whose future was dropped.
-fn stopped(reason: StopReason, ctx: &Context) -> Outcome {
-    match reason {
+fn stopped(reason: StopReason, ctx: &Context) -> Option<Outcome> {
+    Some(match reason {
         StopReason::CancelRequested => {
             let error = ErrorRecord::new("cancelled", "cancelled on request while it ran");
             Outcome::Cancelled { error: Some(error) }
@@ -153,8 +172,9 @@ fn stopped(reason: StopReason, ctx: &Context) -> Outcome {
             let error = ErrorRecord::new("timeout", &format!("the attempt took longer than {bound:?}"));
             Outcome::Failed { error, delay: None, is_final: false }
         }
-        StopReason::ShuttingDown | StopReason::LeaseLost => Outcome::Released,
-    }
+        StopReason::ShuttingDown => Outcome::Released,
+        StopReason::LeaseLost => return None,
+    })
 }
 
 fn bytes(outcome: &Outcome) -> usize {

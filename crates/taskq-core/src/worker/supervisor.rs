@@ -1,6 +1,7 @@
 //! The one place that starts and ends sessions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -37,6 +38,9 @@ pub(super) fn start(worker: Worker) -> WorkerHandle {
         Supervisor { worker, store, reach, user, slots, totals: totals.clone(), stopper: stopper.clone() };
     WorkerHandle::new(stopper, totals, engine.spawn(supervisor.run()))
 }
+
+/// How long the outcomes of a lost session are tried to be settled, before the next session begins.
+const LAST_SETTLES: Duration = Duration::from_secs(2);
 
 pub(super) struct Supervisor {
     pub(super) worker: Worker,
@@ -178,15 +182,10 @@ impl Supervisor {
         }
     }
 
-    /// Ends a session whose lease is lost: its attempts are stopped, their outcomes no longer count. Returns
-    /// how many attempts did not end.
+    /// Ends a session whose lease is lost: its attempts are stopped, and what they returned by then is offered to the
+    /// store a last time. Returns how many attempts did not end.
     pub(super) async fn abandon(&self, session: &Session, loops: &mut Loops) -> usize {
-        let unsettled = session.attempts.unsettled();
-        self.totals.unsettled(unsettled as u64);
-        if unsettled > 0 {
-            tracing::warn!(worker = %session.id, outcomes = unsettled, "outcomes of the lost session could not be settled");
-        }
-        loops.abort().await;
+        loops.abort_all_but_the_settler().await;
         session.attempts.force_all(StopReason::LeaseLost, Instant::now());
         // What does not end keeps its slots beyond the session.
         let _ = timeout(self.worker.graces.forced, session.attempts.none_running()).await;
@@ -194,14 +193,24 @@ impl Supervisor {
         if running > 0 {
             tracing::error!(worker = %session.id, attempts = running, "attempts of the lost session have not ended");
         }
+        // The store may know better than this worker, or else says of each that it came too late.
+        if !loops.settler.is_finished() {
+            let _ = timeout(LAST_SETTLES, session.attempts.none_unsettled()).await;
+        }
+        let unsettled = session.attempts.unsettled();
+        self.totals.unsettled(unsettled as u64);
+        if unsettled > 0 {
+            tracing::warn!(worker = %session.id, outcomes = unsettled, "outcomes of the lost session could not be settled");
+        }
+        loops.settler.abort();
         running
     }
 }
 
 impl Loops {
-    /// Ends the loops; the claimer for sure, so that no attempt starts afterwards.
-    async fn abort(&mut self) {
-        let others = [&self.settler, &self.heartbeat, &self.leader, &self.reaper, &self.reconciler];
+    /// Ends the other loops; the claimer for sure, so that no attempt starts afterwards.
+    async fn abort_all_but_the_settler(&mut self) {
+        let others = [&self.heartbeat, &self.leader, &self.reaper, &self.reconciler];
         for task in others.into_iter().chain([&self.claimer]) {
             task.abort();
         }

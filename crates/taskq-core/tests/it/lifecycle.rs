@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use taskq_core::model::{JobId, QueueName, Status};
 use taskq_core::store::StoreError;
 use taskq_core::testing;
-use taskq_core::worker::{BuildError, Context, DEFAULT_SLOTS, JobResult, RunError, Worker};
+use taskq_core::worker::{BuildError, Context, DEFAULT_SLOTS, JobResult, RunError, StopReason, Worker};
+use tokio::sync::Semaphore;
 
 use crate::jobs::*;
 use crate::probe::*;
@@ -226,4 +227,61 @@ async fn a_job_that_does_not_exist_is_not_waited_for() {
     let client = testing::client();
     let error = client.handle::<Double>(JobId::new()).wait().await.unwrap_err();
     assert!(matches!(error, taskq_core::client::WaitError::NotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_returns_when_its_lease_is_nearly_over_still_counts() {
+    let (store, client) = Probe::simulated().shared();
+    let (_, other) = store.beside().shared();
+    let worker = Worker::builder(&client)
+        .queue(QUEUE, 1)
+        .handle::<Double>(async |job: Double, ctx: Context| {
+            ctx.cancelled().cancelled().await;
+            assert_eq!(ctx.stop_reason(), Some(StopReason::LeaseLost));
+            Ok(job.value)
+        })
+        .build()
+        .unwrap()
+        .start();
+    let handle = other.enqueue(&Double { value: 10 }).await.unwrap();
+    until_status(&other, handle.id(), Status::Running).await;
+    store.act(|call| matches!(call, Call::Beat(_) | Call::Claim).then_some(Act::Hang));
+    assert_eq!(handle.wait_timeout(Duration::from_mins(1)).await.unwrap(), 10);
+    store.heal();
+    worker.stop();
+    let report = worker.join().await.unwrap();
+    assert_eq!((report.succeeded, report.stale, report.unsettled), (1, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_settles_that_slept_past_its_lease_is_stale_and_counted() {
+    let (store, client) = Probe::simulated().shared();
+    let (_, other) = store.beside().shared();
+    let gate = Arc::new(Semaphore::new(0));
+    let build = |client, gate: Arc<Semaphore>| {
+        let handler = move |_: Double, ctx: Context| {
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.acquire().await?.forget();
+                Ok(ctx.epoch().0)
+            }
+        };
+        Worker::builder(client).queue(QUEUE, 1).handle::<Double>(handler).build().unwrap().start()
+    };
+    let slept = build(&client, Arc::clone(&gate));
+    let handle = other.enqueue(&Double { value: 1 }).await.unwrap();
+    until_status(&other, handle.id(), Status::Running).await;
+    // To the worker it is as if no time had passed.
+    store.skip(Duration::from_mins(1));
+    gate.add_permits(1);
+    until("its late outcome is answered", async || slept.counts().stale == 1).await;
+    assert_eq!(job(&other, handle.id()).await.status, Status::Running, "it changed nothing");
+    let awake = build(&other, Arc::clone(&gate));
+    gate.add_permits(1);
+    assert_eq!(handle.wait_timeout(Duration::from_mins(1)).await.unwrap(), 2, "the second attempt's");
+    slept.stop();
+    let report = slept.join().await.unwrap();
+    awake.stop();
+    let succeeded = report.succeeded + awake.join().await.unwrap().succeeded;
+    assert_eq!((succeeded, report.stale), (1, 1));
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -80,10 +81,18 @@ pub(crate) enum Act {
 
 type Fault = Box<dyn FnMut(&Call) -> Option<Act> + Send>;
 
+#[derive(Clone)]
+struct Simulated {
+    clock: TestClock,
+    start: Timestamp,
+    began: Instant,
+    ahead: Arc<Mutex<Duration>>,
+}
+
 pub(crate) struct Probe {
     inner: Arc<MemoryStore>,
     /// A clock that follows the time of the tests' runtime, which stands still while anything runs.
-    simulated: Option<(TestClock, Timestamp, Instant)>,
+    simulated: Option<Simulated>,
     calls: watch::Sender<HashMap<&'static str, usize>>,
     fault: Mutex<Option<Fault>>,
     /// Settles and enqueues pass it one by one while it is closed.
@@ -106,7 +115,13 @@ impl Probe {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let clock = TestClock::new(start);
         let inner = Arc::new(MemoryStore::with_seed(clock.clone(), 7));
-        Self::of(inner, Some((clock, start, Instant::now())))
+        let ahead = Arc::new(Mutex::new(Duration::ZERO));
+        Self::of(inner, Some(Simulated { clock, start, began: Instant::now(), ahead }))
+    }
+
+    /// Moves the store's clock ahead of the time of the tests' runtime.
+    pub(crate) fn skip(&self, by: Duration) {
+        *self.simulated.as_ref().unwrap().ahead.lock().unwrap() += by;
     }
 
     /// Another way to the same store, with faults of its own.
@@ -114,7 +129,7 @@ impl Probe {
         Self::of(Arc::clone(&self.inner), self.simulated.clone())
     }
 
-    fn of(inner: Arc<MemoryStore>, simulated: Option<(TestClock, Timestamp, Instant)>) -> Self {
+    fn of(inner: Arc<MemoryStore>, simulated: Option<Simulated>) -> Self {
         Self {
             inner,
             simulated,
@@ -192,8 +207,9 @@ impl Probe {
     }
 
     fn tick(&self) {
-        if let Some((clock, start, began)) = &self.simulated {
-            clock.set(start.checked_add(began.elapsed()).unwrap());
+        if let Some(Simulated { clock, start, began, ahead }) = &self.simulated {
+            let since = began.elapsed() + *ahead.lock().unwrap();
+            clock.set(start.checked_add(since).unwrap());
         }
     }
 

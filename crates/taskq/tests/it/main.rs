@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
+mod blocked;
 mod derive;
 mod manual;

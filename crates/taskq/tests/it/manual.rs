@@ -38,7 +38,7 @@ impl Handler<SendWelcome> for Mailer {
     }
 }
 
-async fn database() -> TestDatabase {
+pub(crate) async fn database() -> TestDatabase {
     let migrate = async |url: String| TaskQ::migrate(&url).await.map(drop);
     shared_server().await.template("facade", migrate).await.unwrap().database().await.unwrap()
 }
@@ -75,4 +75,48 @@ async fn connecting_fails_with_a_type() {
     assert!(matches!(nobody, ConnectError::Unavailable(_)), "{nobody:?}");
     let nonsense = TaskQ::connect("postgres://[").await.unwrap_err();
     assert!(matches!(nonsense, ConnectError::Dsn(_)), "{nonsense:?}");
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(actor = "waits")]
+struct Waits;
+
+#[tokio::test]
+async fn jobs_are_cancelled_paused_and_keyed_on_a_server() {
+    let database = database().await;
+    let taskq = TaskQ::connect(database.dsn()).await.unwrap();
+    let handler = async |_: Waits, ctx: Context| {
+        ctx.cancelled().cancelled().await;
+        assert_eq!(ctx.stop_reason(), Some(taskq::StopReason::CancelRequested));
+        Err(JobError::from("interrupted"))
+    };
+    let builder = Worker::builder(&taskq).queue("default", 2).handle::<Waits>(handler);
+    let worker = builder.cancel_grace(Duration::from_secs(5)).build().unwrap().start();
+
+    let keyed = || taskq.enqueue(&Waits).idempotency_key("once");
+    let handle = keyed().await.unwrap();
+    assert_eq!(keyed().await.unwrap().id(), handle.id());
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while handle.status().await.unwrap() != taskq::Status::Running {
+        assert!(std::time::Instant::now() < deadline, "it does not start");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let begun = std::time::Instant::now();
+    assert_eq!(handle.cancel().await.unwrap(), taskq::store::CancelOutcome::Requested);
+    let error = handle.wait_timeout(Duration::from_secs(20)).await.unwrap_err();
+    assert!(matches!(error, taskq::WaitError::Cancelled { .. }), "{error:?}");
+    assert!(begun.elapsed() < Duration::from_secs(2), "its worker is told at once");
+    let finished = keyed().await.unwrap_err();
+    assert!(matches!(finished, taskq::EnqueueError::AlreadyFinished { id, .. } if id == handle.id()));
+
+    assert!(taskq.actor("waits").pause().await.unwrap());
+    let held = keyed().on_finished(taskq::OnFinished::RunAgain).await.unwrap();
+    assert_eq!(held.outcome(), Some(taskq::EnqueueOutcome::Replaced));
+    assert_eq!(held.status().await.unwrap(), taskq::Status::Pending);
+    assert!(taskq.actor("waits").resume().await.unwrap());
+    taskq.cancel([held.id()], None).await.unwrap();
+    let error = held.wait_timeout(Duration::from_secs(20)).await.unwrap_err();
+    assert!(matches!(error, taskq::WaitError::Cancelled { .. }), "{error:?}");
+    worker.stop();
+    assert_eq!(worker.join().await.unwrap().exit_code(), 0);
 }
