@@ -12,4 +12,6 @@ mod jobs;
 mod migrate;
 mod operate;
 mod programs;
+mod rescue;
+mod stop;
 mod worker;
