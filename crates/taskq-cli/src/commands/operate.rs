@@ -35,7 +35,9 @@ pub(super) async fn cancel(args: CancelArgs, database: DatabaseSettings) -> Resu
         totals.requested += batch.requested;
         Ok(Step { changed: batch.cancelled + batch.requested, scanned_to: batch.scanned_to })
     });
-    totals.complete = ended.await.map_err(|failure| failure.after(&totals.to_string()))?;
+    let ended = ended.await;
+    drop(batches);
+    totals.complete = ended.map_err(|failure| failure.after(&totals.to_string()))?;
     print_totals(&totals, totals.complete, output.json)
 }
 
@@ -54,7 +56,9 @@ pub(super) async fn retry(args: RetryArgs, database: DatabaseSettings) -> Result
         totals.retried += batch.retried;
         Ok(Step { changed: batch.retried, scanned_to: batch.scanned_to })
     });
-    totals.complete = ended.await.map_err(|failure| failure.after(&totals.to_string()))?;
+    let ended = ended.await;
+    drop(batches);
+    totals.complete = ended.map_err(|failure| failure.after(&totals.to_string()))?;
     print_totals(&totals, totals.complete, output.json)
 }
 
@@ -134,6 +138,7 @@ impl<'a> Batches<'a> {
     }
 }
 
+/// Takes the bar away, so that what is printed next has the line for itself.
 impl Drop for Batches<'_> {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
