@@ -53,6 +53,14 @@ impl Failure {
         Self { exit: Exit::NotFound, message: Some(message.into()) }
     }
 
+    /// Says what had been done when it failed.
+    pub(crate) fn after(mut self, done: &str) -> Self {
+        if let Some(message) = &mut self.message {
+            *message = format!("{message}; {done} by then");
+        }
+        self
+    }
+
     /// Returns the exit code.
     pub(crate) fn exit(&self) -> Exit {
         self.exit

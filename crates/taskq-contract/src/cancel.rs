@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use taskq_core::model::{
-    ClaimedJob, Epoch, ErrorRecord, JobId, MESSAGE_LIMIT, Outcome, OutcomeKind, SettleReason, Status,
+    ClaimedJob, Epoch, ErrorRecord, JobId, JobRecord, MESSAGE_LIMIT, Outcome, OutcomeKind, SettleReason,
+    Status,
 };
 use taskq_core::store::{CancelOutcome, Cancelled};
 
@@ -126,7 +127,9 @@ pub(crate) async fn a_running_job_runs_on_while_its_worker_is_told(scene: Scene<
     assert_eq!(worker.requests().await, []);
     let answers = scene.store.cancel(vec![job.id], Some("why".to_owned())).await.expect("valid");
     assert_eq!(answers, [requested(job.id)]);
-    assert_eq!(scene.job(job.id).await, before);
+    let after = scene.job(job.id).await;
+    assert!(!before.cancel_requested && after.cancel_requested);
+    assert_eq!(JobRecord { cancel_requested: false, ..after }, before);
     assert_eq!(worker.requests().await, [(job.id, Epoch(1))]);
     assert_eq!(worker.held().await.len(), 1);
     worker.note(&job, "\"cleaning up\"").await.expect("alive");

@@ -1,6 +1,7 @@
 //! What operators ask.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use taskq_core::model::{JobId, Outcome, Status};
 use taskq_core::store::{ActorSummary, Count, Ending, JobFilter, LeaderSummary, QueueMode, WorkerState};
@@ -193,7 +194,10 @@ pub(crate) async fn every_worker_is_listed_with_its_state(scene: Scene<'_>) {
     assert_eq!((&workers[2].queues, &workers[2].actors), (&vec![queue("r")], &vec![actor("b")]));
     when.assert_holds(workers[2].started_at);
     when.later(LEASE).assert_holds(workers[2].lease_expires_at);
-    assert_eq!(scene.stats().await.workers, workers[2..], "the summary names live ones only");
+    assert_eq!(workers[0].lease_left, Duration::ZERO, "it has ended");
+    assert!(workers[2].lease_left > Duration::ZERO && workers[2].lease_left <= LEASE);
+    let live: Vec<_> = scene.stats().await.workers.iter().map(|summary| summary.worker).collect();
+    assert_eq!(live, [alive.id], "the summary names live ones only");
     alive.release().await;
     assert_eq!(scene.workers().await.len(), 2);
 }
@@ -206,6 +210,7 @@ pub(crate) async fn the_leader_is_named_while_its_lease_runs(scene: Scene<'_>) {
     let expected = LeaderSummary { worker: first.worker.id, epoch: first.epoch.0, ..summary };
     assert_eq!(summary, expected);
     when.later(LEADER_LEASE).assert_holds(summary.expires_at);
+    assert!(summary.lease_left > Duration::ZERO && summary.lease_left <= LEADER_LEASE);
     scene.advance(LEADER_LEASE).await;
     assert_eq!(leader().await, None);
     let second = scene.leading().await;

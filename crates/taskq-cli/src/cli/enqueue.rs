@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 use jiff::Timestamp;
-use taskq::{ActorName, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, JobId, QueueName};
+use taskq::{ActorName, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, IdempotencyKey, JobId, QueueName};
 
 use super::OutputArgs;
 use crate::parse;
@@ -13,7 +13,9 @@ use crate::parse;
 #[derive(Args, Debug)]
 #[command(
     after_help = "Durations are written as 90s, 5m, 2h or 3 days; times as ISO 8601 with a zone, such as \
-                        2030-01-31T08:00Z."
+                        2030-01-31T08:00Z.\n\nAn idempotency key is its actor's own and lasts 7 days. While a job has it, \
+                        nothing is written: the id of that job is printed, and standard error says so. If that job \
+                        has ended, it is exit code 1, unless --on-finished says what is wanted then."
 )]
 pub(crate) struct EnqueueArgs {
     /// The actor that runs the job.
@@ -48,6 +50,21 @@ pub(crate) struct EnqueueArgs {
     /// The job's id, a UUID; a repeated enqueue with it writes nothing [default: a new one].
     #[arg(long, value_name = "UUID")]
     pub(crate) id: Option<JobId>,
+    /// Makes the enqueue safe to repeat: while a job of this actor has the key, no other is written.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
+    /// What is wanted when the job of the key has ended.
+    #[arg(long, value_name = "WHAT", requires = "idempotency_key")]
+    pub(crate) on_finished: Option<OnFinishedArg>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// What an idempotency key means whose job has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum OnFinishedArg {
+    /// That job is the answer: its id is printed, nothing is written.
+    Return,
+    /// This job is written and takes the key over.
+    RunAgain,
 }

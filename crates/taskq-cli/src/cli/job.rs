@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, value_parser};
 use taskq::{ActorName, JobId, QueueName, Status};
 
 use super::OutputArgs;
 use crate::parse;
 
-/// Looking at jobs.
+/// Looking at jobs, and deciding what becomes of them.
 #[derive(Subcommand, Debug)]
 pub(crate) enum JobCommand {
     /// List jobs, newest first.
@@ -17,6 +18,10 @@ pub(crate) enum JobCommand {
     Show(ShowArgs),
     /// Wait for a job's end and print its result.
     Wait(WaitArgs),
+    /// Cancel jobs: those that have not started end at once, the workers of those that run are told.
+    Cancel(CancelArgs),
+    /// Make jobs that have ended ready again, with a fresh budget of attempts.
+    Retry(RetryArgs),
 }
 
 /// What `taskq job list` is told.
@@ -62,6 +67,77 @@ pub(crate) struct WaitArgs {
     /// How long to wait [default: for ever].
     #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
     pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Which jobs a verb is about: those named, or those that match a filter.
+#[derive(Args, Debug)]
+pub(crate) struct Selection {
+    /// The jobs.
+    #[arg(value_name = "ID", conflicts_with_all = ["statuses", "queue", "actor", "tag", "limit", "all"])]
+    pub(crate) ids: Vec<JobId>,
+    /// All jobs with this status; may be given several times.
+    #[arg(long = "status", value_name = "STATUS")]
+    pub(crate) statuses: Vec<Status>,
+    /// All jobs of this queue.
+    #[arg(long)]
+    pub(crate) queue: Option<QueueName>,
+    /// All jobs of this actor.
+    #[arg(long)]
+    pub(crate) actor: Option<ActorName>,
+    /// All jobs with this label.
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) tag: Option<String>,
+    /// The most jobs to change by a filter [default: no limit].
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+    /// All jobs whatever: what a filter with nothing in it would mean.
+    #[arg(long, conflicts_with_all = ["statuses", "queue", "actor", "tag"])]
+    pub(crate) all: bool,
+}
+
+/// What `taskq job cancel` is told.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Name the jobs by their ids, or say which by --status, --queue, --actor and --tag: every one that is given narrows. \
+A filter goes through the jobs in batches, oldest first, each committed by itself; it can be repeated.
+
+Outcomes of ids: cancelled (it had not started and has ended), requested (it runs, and its worker is told), \
+finished (it had ended already, nothing was done), not_found.
+
+A job that runs is asked to end and, after the worker's grace, forced to. If it succeeds all the same, it has \
+succeeded; any other end is cancelled.
+
+Exit codes: 0 every job that was named exists, also if it had ended already; 3 one does not exist, the others \
+are cancelled.")]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Why, to be kept as the error of jobs that end at once.
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What `taskq job retry` is told.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Name the jobs by their ids, or say which by --status, --queue, --actor and --tag: every one that is given narrows. \
+A filter without --status means failed, crashed and abandoned jobs; cancelled and succeeded ones are made ready \
+again only when --status or an id names them. A filter goes through the jobs in batches, oldest first, each \
+committed by itself.
+
+A job that is retried loses its deadline, its result and its count of attempts.
+
+Outcomes of ids: retried (it is ready again), unfinished (it has not ended, nothing was done), not_found.
+
+Exit codes: 0 every job that was named exists, also if it had not ended; 3 one does not exist, the others are \
+retried.")]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -4,6 +4,7 @@ mod database;
 mod demo;
 mod enqueue;
 mod job;
+mod lane;
 mod migrate;
 mod output;
 mod worker;
@@ -12,8 +13,9 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
-pub(crate) use enqueue::EnqueueArgs;
-pub(crate) use job::{JobCommand, ListArgs, ShowArgs, WaitArgs};
+pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};
+pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, WaitArgs};
+pub(crate) use lane::{ActorArgs, ActorCommand, QueueArgs, QueueCommand};
 pub(crate) use migrate::{MigrateCommand, PhaseArg};
 pub(crate) use output::OutputArgs;
 pub(crate) use worker::WorkerArgs;
@@ -48,21 +50,21 @@ pub(crate) enum Command {
     Worker(WorkerArgs),
     /// Enqueue one job and print its id.
     Enqueue(EnqueueArgs),
-    /// Look at jobs.
+    /// Look at jobs, cancel them, make them ready again.
     #[command(subcommand)]
     Job(JobCommand),
-    /// Look at queues.
+    /// Look at queues, pause and resume them.
     #[command(subcommand)]
     Queue(QueueCommand),
+    /// Look at actors, pause and resume them.
+    #[command(subcommand)]
+    Actor(ActorCommand),
+    /// List the worker sessions, lost ones included.
+    Workers(OutputArgs),
+    /// Say which worker leads; exit code 1 when none does.
+    Leader(OutputArgs),
     /// Count jobs by status; list live workers and the actors that nobody serves.
     Stats(OutputArgs),
-}
-
-/// Looking at queues.
-#[derive(Subcommand, Debug)]
-pub(crate) enum QueueCommand {
-    /// List the queues that have jobs, settings or workers.
-    List(OutputArgs),
 }
 
 #[cfg(test)]

@@ -16,11 +16,16 @@ Exit codes of a program: 0 succeeded, 65 failed without a retry, 75 run it again
 the file says otherwise; burns no attempt), anything else is tried again, with the end of its standard error \
 as the job's error.
 
-A program runs in its own process group without a shell. The group is killed when the program ends, at its \
-timeout, when the worker stops and when the worker is killed.
+A program runs in its own process group without a shell. When its job is cancelled, the group gets SIGTERM, and \
+after --cancel-grace SIGKILL; a program that ends with code 0 by then has succeeded all the same. The group is \
+killed at once when the program ends, at its timeout, when the worker stops and when the worker is killed.
 
-SIGTERM and SIGINT stop the worker after its jobs have ended, or after the grace of 30 s; a second one \
-releases them now.")]
+SIGTERM and SIGINT stop the worker: it claims nothing more, lets its jobs go on for --shutdown-grace and then \
+kills their programs and gives the jobs back, which burns no attempt. A second signal does so at once. Exit \
+codes: 0 every attempt has ended or was given back; 1 an attempt could not be ended, or what became of one could \
+not be recorded: its job runs again once the worker's lease has ended.
+
+Durations are written as 90s, 5m or 2h.")]
 pub(crate) struct WorkerArgs {
     /// The settings file; a flag replaces the file's value of the same setting.
     #[arg(long, value_name = "FILE")]
@@ -34,6 +39,19 @@ pub(crate) struct WorkerArgs {
     /// A program that serves an actor; may be given several times.
     #[arg(long = "actor", value_name = "NAME='COMMAND'")]
     pub(crate) actors: Vec<String>,
+    /// How long a cancelled program may take to end by itself after SIGTERM; up to 24h [default: 30s].
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) cancel_grace: Option<String>,
+    /// How long a killed program may take to be gone before its job is given up as abandoned; 1s to 24h [default: 10s].
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) forced_grace: Option<String>,
+    /// How long a stopping worker lets its jobs go on; up to 24h [default: 30s].
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) shutdown_grace: Option<String>,
+    /// How long the worker's jobs stay its own when it is not heard of; 1s to 24h. It beats six times a lease, and
+    /// every 5s at least [default: 30s].
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) lease: Option<String>,
     /// What to log: error, warn, info, debug, trace, or a filter such as `taskq=debug` [default: info].
     #[arg(long, value_name = "FILTER", env = "TASKQ_LOG", hide_env_values = true)]
     pub(crate) log_level: Option<String>,

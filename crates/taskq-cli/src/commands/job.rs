@@ -1,7 +1,7 @@
 //! `taskq job list`, `show` and `wait`.
 
 use serde::Serialize;
-use taskq::store::{Ending, JobFilter};
+use taskq::store::{Ending, JobFilter, WorkerState};
 use taskq::{Client, ErrorRecord, JobId, JobRecord, Json, Status, WaitError};
 
 use super::connect::connect;
@@ -44,11 +44,8 @@ pub(super) async fn show(args: ShowArgs, database: DatabaseSettings) -> Result<E
     let store = client.store();
     let Some(job) = store.job(args.id).await? else { return Err(not_found(args.id)) };
     let attempts = store.attempts(args.id).await?;
-    let served = match job.status {
-        Status::Pending => Some(is_served(&client, &job).await?),
-        _ => None,
-    };
-    let facts = output::JobFacts::new(job, attempts, served);
+    let surroundings = surroundings(&client, &job).await?;
+    let facts = output::JobFacts::new(job, attempts, surroundings);
     if args.output.json {
         output::json(&facts)?;
     } else {
@@ -57,9 +54,32 @@ pub(super) async fn show(args: ShowArgs, database: DatabaseSettings) -> Result<E
     Ok(Exit::Done)
 }
 
-async fn is_served(client: &Client, job: &JobRecord) -> Result<bool, Failure> {
-    let workers = client.store().stats().await?.workers;
-    Ok(workers.iter().any(|worker| worker.queues.contains(&job.queue) && worker.actors.contains(&job.actor)))
+/// Asks what a job that has not ended waits for, or who runs it.
+async fn surroundings(client: &Client, job: &JobRecord) -> Result<output::Surroundings, Failure> {
+    let store = client.store();
+    let mut found = output::Surroundings::default();
+    if job.status.is_terminal() {
+        return Ok(found);
+    }
+    let workers = client.workers().await?;
+    if job.status == Status::Running {
+        // A session that is not even listed was lost long ago.
+        let session = workers.iter().find(|summary| Some(summary.worker) == job.worker);
+        found.worker_state = Some(session.map_or(WorkerState::Lost, |summary| summary.state));
+        return Ok(found);
+    }
+    let queues = store.queues().await?;
+    found.queue_paused = Some(queues.iter().any(|queue| queue.queue == job.queue && queue.paused));
+    found.actor_paused = Some(store.paused_actors().await?.contains(&job.actor));
+    if job.status == Status::Pending {
+        let serves = workers.iter().any(|worker| {
+            worker.state == WorkerState::Active
+                && worker.queues.contains(&job.queue)
+                && worker.actors.contains(&job.actor)
+        });
+        found.served = Some(serves);
+    }
+    Ok(found)
 }
 
 #[derive(Serialize)]

@@ -5,9 +5,11 @@ mod demo;
 mod dev;
 mod enqueue;
 mod job;
+mod lane;
 mod migrate;
-mod queue;
+mod operate;
 mod server;
+mod sessions;
 mod signals;
 mod stats;
 mod worker;
@@ -17,7 +19,7 @@ use std::future::Future;
 
 use clap::ArgMatches;
 
-use crate::cli::{Cli, Command, JobCommand, QueueCommand};
+use crate::cli::{Cli, Command, JobCommand};
 use crate::config::{self, GivenDatabase};
 use crate::exit::{Exit, Failure};
 use crate::logging;
@@ -42,9 +44,16 @@ pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> 
         Command::Job(JobCommand::List(args)) => with_database(given, |database| job::list(args, database)),
         Command::Job(JobCommand::Show(args)) => with_database(given, |database| job::show(args, database)),
         Command::Job(JobCommand::Wait(args)) => with_database(given, |database| job::wait(args, database)),
-        Command::Queue(QueueCommand::List(args)) => {
-            with_database(given, |database| queue::list(args, database))
+        Command::Job(JobCommand::Cancel(args)) => {
+            with_database(given, |database| operate::cancel(args, database))
         }
+        Command::Job(JobCommand::Retry(args)) => {
+            with_database(given, |database| operate::retry(args, database))
+        }
+        Command::Queue(verb) => with_database(given, |database| lane::queue(verb, database)),
+        Command::Actor(verb) => with_database(given, |database| lane::actor(verb, database)),
+        Command::Workers(args) => with_database(given, |database| sessions::workers(args, database)),
+        Command::Leader(args) => with_database(given, |database| sessions::leader(args, database)),
         Command::Stats(args) => with_database(given, |database| stats::run(args, database)),
     }
 }

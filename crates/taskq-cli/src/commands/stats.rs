@@ -47,8 +47,8 @@ fn text(stats: &Stats) -> String {
                 worker.worker.to_string(),
                 if stats.leader == Some(worker.worker) { "leads" } else { "" }.to_owned(),
                 worker.running.to_string(),
-                joined(&worker.queues),
-                joined(&worker.actors),
+                output::joined(&worker.queues),
+                output::joined(&worker.actors),
                 output::time(worker.started_at),
             ]
         });
@@ -65,8 +65,4 @@ fn text(stats: &Stats) -> String {
         ));
     }
     parts.join("\n\n")
-}
-
-fn joined<T: ToString>(names: &[T]) -> String {
-    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -17,7 +17,12 @@ pub(super) async fn run(settings: WorkerSettings) -> Result<Exit, Failure> {
         .map_err(|error| Failure::failed(format!("the guard of programs cannot be started: {error}")))?;
     let guard = Arc::new(guard);
 
-    let mut builder = Worker::builder(&client);
+    let times = settings.times;
+    let mut builder = Worker::builder(&client)
+        .cancel_grace(times.cancel_grace)
+        .forced_grace(times.forced_grace)
+        .shutdown_grace(times.shutdown_grace)
+        .lease(times.lease);
     for (queue, slots) in &settings.queues {
         builder = builder.queue(queue.as_str(), *slots);
     }
@@ -35,14 +40,20 @@ pub(super) async fn run(settings: WorkerSettings) -> Result<Exit, Failure> {
         succeeded = report.succeeded,
         failed = report.failed,
         snoozed = report.snoozed,
+        cancelled = report.cancelled,
         released = report.released,
+        abandoned = report.abandoned,
+        stale = report.stale,
+        unsettled = report.unsettled,
+        stuck = report.stuck,
         "the worker has stopped"
     );
-    match report.unsettled + report.stuck {
-        0 => Ok(Exit::Done),
-        left => Err(Failure::failed(format!(
-            "{left} attempts were neither ended nor given back: their jobs run again when the worker's lease \
-             has ended"
-        ))),
+    if report.exit_code() == 0 {
+        return Ok(Exit::Done);
     }
+    Err(Failure::failed(format!(
+        "{} attempts have not ended and what became of {} could not be recorded: unless they were abandoned, \
+         their jobs run again when the worker's lease has ended",
+        report.stuck, report.unsettled
+    )))
 }

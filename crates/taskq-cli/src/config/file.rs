@@ -4,6 +4,10 @@
 //! dsn = "postgres://…"        # the command line and the environment come first
 //! schema = "taskq"
 //! slots = 32                  # of each queue
+//! cancel_grace = "30s"        # from SIGTERM to SIGKILL of a cancelled program
+//! forced_grace = "10s"        # from SIGKILL until its job is abandoned
+//! shutdown_grace = "30s"
+//! lease = "30s"
 //! log_level = "info"
 //!
 //! [queues.files]
@@ -28,6 +32,10 @@ pub(crate) struct FileSettings {
     pub(crate) dsn: Option<Given<String>>,
     pub(crate) schema: Option<Given<String>>,
     pub(crate) slots: Option<Given<String>>,
+    pub(crate) cancel_grace: Option<Given<String>>,
+    pub(crate) forced_grace: Option<Given<String>>,
+    pub(crate) shutdown_grace: Option<Given<String>>,
+    pub(crate) lease: Option<Given<String>>,
     pub(crate) log_level: Option<Given<String>>,
     pub(crate) queues: Vec<QueueEntry>,
     pub(crate) actors: Vec<ActorEntry>,
@@ -68,6 +76,10 @@ pub(crate) fn read(path: &Path, text: &str, problems: &mut Problems) -> Result<F
             "dsn" => settings.dsn = reader.text(value, problems),
             "schema" => settings.schema = reader.text(value, problems),
             "slots" => settings.slots = reader.number(value, problems),
+            "cancel_grace" => settings.cancel_grace = reader.text(value, problems),
+            "forced_grace" => settings.forced_grace = reader.text(value, problems),
+            "shutdown_grace" => settings.shutdown_grace = reader.text(value, problems),
+            "lease" => settings.lease = reader.text(value, problems),
             "log_level" => settings.log_level = reader.text(value, problems),
             "queues" => {
                 for (name, table) in reader.tables(value, problems) {

@@ -5,6 +5,7 @@ mod database;
 mod file;
 mod given;
 mod path;
+mod times;
 mod worker;
 
 pub(crate) use database::{DatabaseSettings, GivenDatabase, database, given_database, private_database};

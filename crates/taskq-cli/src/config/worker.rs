@@ -11,6 +11,7 @@ use super::database::{self, DatabaseSettings, GivenDatabase};
 use super::file::{self, ActorEntry, CommandText, FileSettings, QueueEntry};
 use super::given::{Given, Problems};
 use super::path::find_program;
+use super::times::{self, Times};
 use crate::cli::WorkerArgs;
 use crate::exit::Failure;
 use crate::parse::{self, Command};
@@ -29,6 +30,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) queues: Vec<(QueueName, u32)>,
     /// The actors with their programs; at least one.
     pub(crate) actors: Vec<ProgramActor>,
+    /// How long it waits for what.
+    pub(crate) times: Times,
     /// What is logged.
     pub(crate) log: String,
 }
@@ -70,6 +73,7 @@ pub(crate) fn worker(
         None => FileSettings::default(),
     };
 
+    let times = times::check(args, &file, &mut problems);
     let given = GivenDatabase { dsn: given.dsn.or(file.dsn), schema: given.schema.or(file.schema) };
     let database = database::check(given, &mut problems);
     let slots = args.slots.clone().map(|slots| Given::flag("--slots", slots)).or(file.slots);
@@ -94,10 +98,10 @@ pub(crate) fn worker(
     );
 
     problems.into_result()?;
-    let (Some(database), Some(log)) = (database, log) else {
+    let (Some(database), Some(times), Some(log)) = (database, times, log) else {
         return Err(Failure::usage("the settings are incomplete"));
     };
-    Ok(WorkerSettings { database, queues, actors, log })
+    Ok(WorkerSettings { database, queues, actors, times, log })
 }
 
 fn check_slots(text: &str) -> Result<u32, String> {
@@ -184,7 +188,17 @@ mod tests {
     use crate::config::given::Source;
 
     fn args() -> WorkerArgs {
-        WorkerArgs { config: None, queues: vec![], slots: None, actors: vec![], log_level: None }
+        WorkerArgs {
+            config: None,
+            queues: vec![],
+            slots: None,
+            actors: vec![],
+            cancel_grace: None,
+            forced_grace: None,
+            shutdown_grace: None,
+            lease: None,
+            log_level: None,
+        }
     }
 
     fn dsn() -> GivenDatabase {
@@ -239,6 +253,24 @@ mod tests {
         ] {
             assert!(said.contains(part), "{part} is not in: {said}");
         }
+    }
+
+    #[test]
+    fn a_flag_replaces_the_files_time() {
+        let text = "cancel_grace = '5s'\nforced_grace = '2s'\nshutdown_grace = '0s'\nlease = '1m'\n[queues.a]\n\
+                    [actors.cat]\ncommand = 'cat'\n";
+        let flags = WorkerArgs { cancel_grace: Some("7s".to_owned()), ..args() };
+        let expected = Times {
+            cancel_grace: Duration::from_secs(7),
+            forced_grace: Duration::from_secs(2),
+            shutdown_grace: Duration::ZERO,
+            lease: Duration::from_mins(1),
+        };
+        assert_eq!(with_file(text, flags).unwrap().times, expected);
+        let flags = WorkerArgs { lease: Some("0s".to_owned()), ..args() };
+        let said = with_file(&text.replace("'2s'", "'25h'"), flags).unwrap_err();
+        assert!(said.contains("taskq.toml:2: `25h` is not between 1s and 24h"), "{said}");
+        assert!(said.contains("--lease: `0s` is not between 1s and 24h"), "{said}");
     }
 
     #[test]

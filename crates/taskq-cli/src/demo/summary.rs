@@ -202,6 +202,7 @@ mod tests {
             started_at: Some(at(5)),
             finished_at: Some(at(5 + ran_ms)),
             worker: None,
+            cancel_requested: false,
             schedule_to_close: None,
             start_to_close: None,
             retry_policy: None,

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use taskq::store::WorkerState;
 use taskq::{AttemptRecord, Epoch, ErrorRecord, JobRecord, Json, Status, WorkerId};
 
 use super::table::{facts, table};
@@ -34,8 +35,21 @@ pub(crate) struct JobFacts {
     #[serde(flatten)]
     job: JobRecord,
     attempts: Vec<AttemptFacts>,
+    #[serde(flatten)]
+    surroundings: Surroundings,
+}
+
+/// What is known around a job that has not ended.
+#[derive(Serialize, Default, Debug)]
+pub(crate) struct Surroundings {
     /// Whether a live worker serves its queue and actor; only asked while it is pending.
-    served: Option<bool>,
+    pub(crate) served: Option<bool>,
+    /// Whether its queue is paused; only asked until it runs.
+    pub(crate) queue_paused: Option<bool>,
+    /// Whether its actor is paused; only asked until it runs.
+    pub(crate) actor_paused: Option<bool>,
+    /// Whether the worker that holds it is alive; only asked while it runs.
+    pub(crate) worker_state: Option<WorkerState>,
 }
 
 /// One attempt, whether it ended the job or not.
@@ -52,7 +66,7 @@ struct AttemptFacts {
 
 impl JobFacts {
     /// Puts a job together with the attempts that did not end it.
-    pub(crate) fn new(job: JobRecord, earlier: Vec<AttemptRecord>, served: Option<bool>) -> Self {
+    pub(crate) fn new(job: JobRecord, earlier: Vec<AttemptRecord>, surroundings: Surroundings) -> Self {
         let mut attempts: Vec<_> = earlier
             .into_iter()
             .map(|attempt| AttemptFacts {
@@ -82,20 +96,15 @@ impl JobFacts {
                 error: job.error.clone().filter(|_| job.status.is_terminal()),
             });
         }
-        Self { job, attempts, served }
+        Self { job, attempts, surroundings }
     }
 
     /// Writes everything for people.
     pub(crate) fn to_text(&self) -> String {
         // Writing to a string cannot fail.
         let mut text = facts(self.facts());
-        if self.served == Some(false) {
-            let _ = write!(
-                text,
-                "\n\nNo live worker serves the actor `{}` of the queue `{}`: the job waits until one does.",
-                plain(self.job.actor.as_str()),
-                plain(self.job.queue.as_str())
-            );
+        for remark in self.remarks() {
+            let _ = write!(text, "\n\n{}", plain(&remark));
         }
         if !self.attempts.is_empty() {
             text.push_str("\n\n");
@@ -113,6 +122,32 @@ impl JobFacts {
             }
         }
         text
+    }
+
+    /// Says why the job does not get on.
+    fn remarks(&self) -> Vec<String> {
+        let (queue, actor) = (&self.job.queue, &self.job.actor);
+        let around = &self.surroundings;
+        let mut remarks = Vec::new();
+        if self.job.cancel_requested {
+            remarks.push("Its cancellation was requested: its worker is asking it to end.".to_owned());
+        }
+        if around.worker_state == Some(WorkerState::Lost) {
+            remarks
+                .push("Its worker is lost: the leader takes the job back and it is tried again.".to_owned());
+        }
+        if around.queue_paused == Some(true) {
+            remarks.push(format!("The queue `{queue}` is paused: see `taskq queue resume`."));
+        }
+        if around.actor_paused == Some(true) {
+            remarks.push(format!("The actor `{actor}` is paused: see `taskq actor resume`."));
+        }
+        if around.served == Some(false) {
+            remarks.push(format!(
+                "No live worker serves the actor `{actor}` of the queue `{queue}`: the job waits until one does."
+            ));
+        }
+        remarks
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

@@ -8,9 +8,9 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub(crate) use job::{JOB_HEADER, JobFacts, job_row};
+pub(crate) use job::{JOB_HEADER, JobFacts, Surroundings, job_row};
 pub(crate) use table::{facts, table};
-pub(crate) use text::{bytes, plain, time};
+pub(crate) use text::{bytes, joined, plain, time};
 
 use crate::exit::Failure;
 

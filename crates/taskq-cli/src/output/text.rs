@@ -36,6 +36,11 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[power as usize - 1])
 }
 
+/// Writes names, one behind the other.
+pub(crate) fn joined<T: ToString>(names: &[T]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// Shortens a text to its first line, at most `limit` characters.
 pub(crate) fn brief(text: &str, limit: usize) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();

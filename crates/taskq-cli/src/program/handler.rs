@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use taskq::{Context, JobError, JobResult, Json, RawHandler};
+use taskq::{Context, JobError, JobResult, Json, RawHandler, StopReason};
+use tokio_util::sync::CancellationToken;
 
 use super::run::{Attempt, run};
 use super::{Guard, outcome};
@@ -24,9 +25,10 @@ impl ProgramHandler {
 
 impl RawHandler for ProgramHandler {
     async fn run(&self, payload: Json, ctx: Context) -> JobResult<Option<Json>> {
-        // Cancelled with the attempt, and also when this future is dropped for any other reason.
-        let stop = ctx.cancelled().child_token();
+        // Fires when this future is dropped, which is how an attempt is forced to end.
+        let stop = CancellationToken::new();
         let stop_when_dropped = stop.clone().drop_guard();
+        let ask = cancel_requested(ctx.clone());
         let command = self.actor.command.clone();
         let guard = Arc::clone(&self.guard);
         let environment = environment(&ctx);
@@ -34,16 +36,20 @@ impl RawHandler for ProgramHandler {
         let run = ctx.cleanup().spawn(async move {
             let payload = payload.as_str().as_bytes();
             let attempt = Attempt { command: &command, payload, environment: &environment };
-            run(&guard, &attempt, &stop).await
+            run(&guard, &attempt, ask, &stop).await
         });
         let ended = run.await?.map_err(|error| JobError::from(error).with_class("program"))?;
         drop(stop_when_dropped.disarm());
-        if ended.stopped && ended.status.code().is_none() {
-            // We killed it. That is no outcome of the program: whoever stopped the attempt says what becomes of
-            // it, and drops this future.
-            std::future::pending::<()>().await;
-        }
         outcome(&ended, self.actor.snooze)
+    }
+}
+
+/// Waits until somebody cancels the job: its program may end by itself then. Whatever else stops an attempt drops its
+/// handler in the same moment, and there is nothing to be asked for.
+async fn cancel_requested(ctx: Context) {
+    ctx.cancelled().cancelled().await;
+    if ctx.stop_reason() != Some(StopReason::CancelRequested) {
+        std::future::pending::<()>().await;
     }
 }
 

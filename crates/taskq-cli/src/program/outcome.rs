@@ -18,6 +18,9 @@ const INVALID_RESULT: &str = "invalid_output";
 /// Turns a program's end into what its handler returns; `snooze` is the delay after exit code 75.
 pub(super) fn outcome(ended: &Ended, snooze: Duration) -> JobResult<Option<Json>> {
     match ended.status.code() {
+        None if ended.asked => {
+            Err(JobError::cancel("cancelled on request while it ran").with_class("cancelled"))
+        }
         Some(0) => result(ended),
         Some(FINAL) => Err(JobError::fail(said(ended)).with_class(class(ended.status))),
         Some(SNOOZE) => Err(JobError::snooze(snooze)),
@@ -79,12 +82,7 @@ mod tests {
     async fn ended(code: i32, stdout: &[u8], stderr: &[u8]) -> Ended {
         let mut head = Head::new(RESULT_LIMIT);
         head.fill(stdout).await;
-        Ended {
-            status: ExitStatus::from_raw(code << 8),
-            stopped: false,
-            stdout: head,
-            stderr: stderr.to_vec(),
-        }
+        Ended { status: ExitStatus::from_raw(code << 8), asked: false, stdout: head, stderr: stderr.to_vec() }
     }
 
     async fn text_of(stdout: &[u8]) -> Option<String> {

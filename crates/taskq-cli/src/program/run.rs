@@ -39,23 +39,28 @@ pub(super) struct Attempt<'a> {
 pub(super) struct Ended {
     /// How it ended.
     pub(super) status: ExitStatus,
-    /// Whether it was killed because it was told to stop.
-    pub(super) stopped: bool,
+    /// Whether it was asked to end.
+    pub(super) asked: bool,
     /// What it wrote to standard output.
     pub(super) stdout: Head,
     /// The end of what it wrote to standard error.
     pub(super) stderr: Vec<u8>,
 }
 
-/// Runs a program to its end, or until `stop` is cancelled: its group is killed then. When this returns, the
-/// program is reaped and what was left of its group has been killed.
+/// Runs a program to its end. Its group gets SIGTERM when `ask` is done, and is killed when `stop` is cancelled. When
+/// this returns, the program is reaped and what was left of its group has been killed.
 ///
 /// # Errors
 /// What the system says when no process can be started.
 ///
 /// # Cancel safety
 /// Not cancel safe: a dropped future leaves the program running under guard. Cancel `stop` instead.
-pub(super) async fn run(guard: &Guard, attempt: &Attempt<'_>, stop: &CancellationToken) -> io::Result<Ended> {
+pub(super) async fn run(
+    guard: &Guard,
+    attempt: &Attempt<'_>,
+    ask: impl Future<Output = ()>,
+    stop: &CancellationToken,
+) -> io::Result<Ended> {
     // Before the child is there, so that its end cannot be missed.
     let mut ends = signal(SignalKind::child())?;
     let mut child = spawn(attempt)?;
@@ -72,7 +77,8 @@ pub(super) async fn run(guard: &Guard, attempt: &Attempt<'_>, stop: &Cancellatio
 
     let mut stdout = Head::new(RESULT_LIMIT);
     let mut stderr = Tail::new(STDERR_LIMIT);
-    let mut stopped = false;
+    let (mut asked, mut killed) = (false, false);
+    let mut ask = pin!(ask);
     let status = {
         let mut streams = pin!(async {
             tokio::join!(
@@ -86,14 +92,18 @@ pub(super) async fn run(guard: &Guard, attempt: &Attempt<'_>, stop: &Cancellatio
             tokio::select! {
                 _ = ends.recv() => {}
                 () = &mut streams, if streams_open => streams_open = false,
-                () = stop.cancelled(), if !stopped => {
-                    stopped = true;
-                    kill(group);
+                () = &mut ask, if !asked => {
+                    asked = true;
+                    signal_group(group, Signal::TERM);
+                }
+                () = stop.cancelled(), if !killed => {
+                    killed = true;
+                    signal_group(group, Signal::KILL);
                 }
             }
         }
         // The leader is dead and not yet reaped, so the group's number is still its own.
-        kill(group);
+        signal_group(group, Signal::KILL);
         guard.remove(group);
         let status = child.wait()?;
         if streams_open {
@@ -102,7 +112,7 @@ pub(super) async fn run(guard: &Guard, attempt: &Attempt<'_>, stop: &Cancellatio
         }
         status
     };
-    Ok(Ended { status, stopped, stdout, stderr: stderr.into_bytes() })
+    Ok(Ended { status, asked, stdout, stderr: stderr.into_bytes() })
 }
 
 struct Pipes {
@@ -165,7 +175,7 @@ fn has_ended(leader: Pid) -> io::Result<bool> {
     }
 }
 
-fn kill(group: Pid) {
+fn signal_group(group: Pid, signal: Signal) {
     // The only process left may be the leader, dead and not yet reaped: then there is nobody to signal.
-    let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    let _ = rustix::process::kill_process_group(group, signal);
 }

@@ -110,7 +110,7 @@ async fn dev_stops_its_server_when_asked_and_when_killed() {
     crate::harness::run(taskq().args(["dev", "--dsn", "postgres://127.0.0.1:1/x"])).refused(2, &["--dsn"]);
 }
 
-fn children_of(parent: u32) -> Vec<String> {
+pub(crate) fn children_of(parent: u32) -> Vec<String> {
     std::fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())

@@ -17,7 +17,16 @@ fn every_verb_says_which_database_is_missing() {
         vec!["job", "list"],
         vec!["job", "show", id],
         vec!["job", "wait", id],
+        vec!["job", "cancel", id],
+        vec!["job", "retry", "--all"],
         vec!["queue", "list"],
+        vec!["queue", "pause", "q"],
+        vec!["queue", "resume", "q"],
+        vec!["actor", "list"],
+        vec!["actor", "pause", "a"],
+        vec!["actor", "resume", "a"],
+        vec!["workers"],
+        vec!["leader"],
         vec!["stats"],
     ] {
         run(taskq().args(&verb)).refused(2, &["--dsn", "TASKQ_PG_DSN"]);
@@ -51,10 +60,44 @@ fn the_command_line_is_checked_before_the_database_is_asked_for() {
         (vec!["a", r#"{"a":}"#], vec!["not valid JSON", "line 1 column 6"]),
         (vec!["a", ""], vec!["not valid JSON"]),
         (vec!["a", r#""a\u0000""#], vec!["U+0000"]),
+        (vec!["a", "--idempotency-key", ""], vec!["--idempotency-key", "empty"]),
+        (vec!["a", "--idempotency-key", "a\nb"], vec!["--idempotency-key", "control character"]),
+        (vec!["a", "--on-finished", "return"], vec!["--idempotency-key"]),
+        (vec!["a", "--idempotency-key", "k", "--on-finished", "no"], vec!["--on-finished", "run-again"]),
         (vec!["a", "--unique", "k"], vec!["--unique"]),
     ] {
         let mut command = taskq();
         command.arg("enqueue").args(&arguments).env("TASKQ_PG_DSN", "postgres://127.0.0.1:1/nowhere");
+        run(&mut command).refused(2, &parts);
+    }
+}
+
+#[test]
+fn a_filter_of_jobs_is_checked_before_the_database_is_asked_for() {
+    let id = "0196f1f4-0000-7000-8000-000000000000";
+    for (arguments, parts) in [
+        (vec!["cancel"], vec!["which jobs", "--all"]),
+        (vec!["retry"], vec!["which jobs", "--all"]),
+        (vec!["cancel", "--limit", "5"], vec!["which jobs", "--all"]),
+        (vec!["cancel", "--reason", "x"], vec!["which jobs", "--all"]),
+        (vec!["cancel", "x"], vec!["ID"]),
+        (vec!["cancel", id, "--queue", "q"], vec!["--queue", "cannot be used with"]),
+        (vec!["cancel", id, "--all"], vec!["--all", "cannot be used with"]),
+        (vec!["cancel", id, "--limit", "5"], vec!["--limit", "cannot be used with"]),
+        (vec!["retry", "--all", "--tag", "t"], vec!["--tag", "cannot be used with"]),
+        (vec!["cancel", "--tag", ""], vec!["--tag"]),
+        (vec!["cancel", "--queue", ""], vec!["--queue", "empty"]),
+        (vec!["cancel", "--all", "--limit", "0"], vec!["--limit"]),
+        (vec!["cancel", "--all", "--reason", ""], vec!["--reason"]),
+        (vec!["cancel", "--status", "done"], vec!["--status", "unknown status `done`"]),
+        (vec!["cancel", "--status", "failed"], vec!["--status", "failed have ended already"]),
+        (
+            vec!["retry", "--status", "failed", "--status", "running"],
+            vec!["--status", "running have not ended"],
+        ),
+    ] {
+        let mut command = taskq();
+        command.arg("job").args(&arguments).env("TASKQ_PG_DSN", "postgres://127.0.0.1:1/nowhere");
         run(&mut command).refused(2, &parts);
     }
 }
@@ -90,7 +133,7 @@ fn wrong_settings_of_the_database_are_named_with_their_source() {
 #[test]
 fn unknown_words_are_refused_and_help_is_not() {
     run(taskq().arg("enqueu")).refused(2, &["enqueu"]);
-    run(taskq().args(["job", "cancel", "x"])).refused(2, &["cancel"]);
+    run(taskq().args(["job", "tail", "x"])).refused(2, &["tail"]);
     run(taskq().args(["job", "list", "--status", "done"])).refused(2, &["--status", "unknown status `done`"]);
     run(taskq().args(["job", "list", "--limit", "0"])).refused(2, &["--limit"]);
     run(taskq().args(["migrate", "up", "--phase", "now"])).refused(2, &["--phase", "pre", "post"]);

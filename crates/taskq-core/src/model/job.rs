@@ -189,6 +189,8 @@ pub struct JobRecord {
     pub finished_at: Option<Timestamp>,
     /// The worker that holds it, or that ended it.
     pub worker: Option<WorkerId>,
+    /// Whether it runs and somebody has asked to cancel it.
+    pub cancel_requested: bool,
     /// Its deadline.
     pub schedule_to_close: Option<Timestamp>,
     /// How long one attempt may take, in seconds.

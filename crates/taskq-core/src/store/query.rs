@@ -131,6 +131,9 @@ pub struct LeaderSummary {
     pub epoch: i64,
     /// When it ends.
     pub expires_at: Timestamp,
+    /// How long until then, by the store's clock, in seconds.
+    #[serde(rename = "lease_left_s", serialize_with = "in_seconds")]
+    pub lease_left: Duration,
 }
 
 /// One worker session.
@@ -148,6 +151,9 @@ pub struct WorkerSummary {
     pub started_at: Timestamp,
     /// When its lease ends.
     pub lease_expires_at: Timestamp,
+    /// How long until then, by the store's clock, in seconds; zero once it has ended.
+    #[serde(rename = "lease_left_s", serialize_with = "in_seconds")]
+    pub lease_left: Duration,
     /// Jobs that it runs.
     pub running: Count,
 }
@@ -168,4 +174,8 @@ pub struct Stats {
 #[expect(clippy::ref_option, reason = "serde fixes the signature")]
 fn as_seconds<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     value.map(|duration| duration.as_secs_f64()).serialize(serializer)
+}
+
+fn in_seconds<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    value.as_secs_f64().serialize(serializer)
 }

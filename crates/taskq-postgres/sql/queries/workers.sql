@@ -2,7 +2,7 @@
 -- Called by: Store::stats, Store::workers. Locks: none.
 -- Indexes: workers_pkey (the table is small), jobs_running_idx (one probe a worker, at most 10,001 rows).
 SELECT w.id, w.state = 'active' AND w.lease_expires_at > "{schema}".clock() AS alive, w.queues, w.actors, w.started_at,
-    w.lease_expires_at, r.found
+    w.lease_expires_at, greatest(w.lease_expires_at - "{schema}".clock(), interval '0') AS lease_left, r.found
 FROM "{schema}".workers w
 CROSS JOIN LATERAL (
     SELECT pg_catalog.count(*) AS found

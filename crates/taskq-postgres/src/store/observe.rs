@@ -191,6 +191,7 @@ fn record(row: &Row) -> Result<JobRecord, StoreError> {
         started_at: c.read::<Option<Time>>()?.map(|time| time.0),
         finished_at: c.read::<Option<Time>>()?.map(|time| time.0),
         worker: c.read::<Option<Uuid>>()?.map(WorkerId),
+        cancel_requested: c.read()?,
         schedule_to_close: c.read::<Option<Time>>()?.map(|time| time.0),
         start_to_close: c.read::<Option<Interval>>()?.map(|interval| interval.0),
         retry_policy: c.read_as(|policy: Option<Jsonb>| {
@@ -232,6 +233,7 @@ fn worker(row: &Row) -> Result<WorkerSummary, StoreError> {
             .read_as(|names: Vec<String>| names.into_iter().map(ActorName::new).collect::<Result<_, _>>())?,
         started_at: columns.read::<Time>()?.0,
         lease_expires_at: columns.read::<Time>()?.0,
+        lease_left: columns.read::<Interval>()?.0,
         running: count(&mut columns)?,
     })
 }
@@ -242,6 +244,7 @@ fn leader(row: &Row) -> Result<LeaderSummary, StoreError> {
         worker: WorkerId(columns.read()?),
         epoch: columns.read()?,
         expires_at: columns.read::<Time>()?.0,
+        lease_left: columns.read::<Interval>()?.0,
     })
 }
 

@@ -79,6 +79,7 @@ fn record(now: Timestamp, job: NewJob) -> JobRecord {
         started_at: None,
         finished_at: None,
         worker: None,
+        cancel_requested: false,
         schedule_to_close: job.schedule_to_close.map(whole_micros),
         start_to_close: job.start_to_close.map(whole_micros_of),
         retry_policy: job.retry_policy.map(stored_policy),

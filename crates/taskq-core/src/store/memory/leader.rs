@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::super::{LeaderEpoch, LeaderSummary, Promoted, StoreError};
 use super::clock::later;
+use super::query::until;
 use super::state::State;
 use super::validate;
 use crate::model::{JobId, WorkerId};
@@ -33,7 +34,7 @@ impl Leader {
     pub(super) fn summary(&self, now: Timestamp) -> Option<LeaderSummary> {
         let holder = self.holder.as_ref().filter(|holder| now < holder.expires_at)?;
         let Holder { worker, expires_at } = *holder;
-        Some(LeaderSummary { worker, epoch: self.epoch, expires_at })
+        Some(LeaderSummary { worker, epoch: self.epoch, expires_at, lease_left: until(expires_at, now) })
     }
 
     /// Frees the lease if the worker holds it.

@@ -19,7 +19,7 @@ const PAGE_LIMIT: u32 = 1_000;
 
 impl State {
     pub(super) fn job(&self, id: JobId) -> Option<JobRecord> {
-        self.jobs.get(&id).cloned()
+        self.jobs.get(&id).map(|job| self.shown(job))
     }
 
     pub(super) fn attempts(&self, id: JobId) -> Vec<AttemptRecord> {
@@ -38,7 +38,12 @@ impl State {
                 && filter.queue.as_ref().is_none_or(|queue| job.queue == *queue)
                 && filter.actor.as_ref().is_none_or(|actor| job.actor == *actor)
         };
-        Ok(newest_first.filter(asked).take(filter.limit as usize).cloned().collect())
+        Ok(newest_first.filter(asked).take(filter.limit as usize).map(|job| self.shown(job)).collect())
+    }
+
+    fn shown(&self, job: &JobRecord) -> JobRecord {
+        let cancel_requested = job.status == Status::Running && self.cancelling.contains(&job.id);
+        JobRecord { cancel_requested, ..job.clone() }
     }
 
     pub(super) fn endings(&self, ids: &[JobId]) -> Vec<Ending> {
@@ -105,6 +110,7 @@ impl State {
             actors: session.actors.iter().cloned().collect(),
             started_at: session.started_at,
             lease_expires_at: session.lease_expires_at,
+            lease_left: until(session.lease_expires_at, now),
             running: Count::of(self.running.get(worker).map_or(0, BTreeSet::len) as u64),
         };
         let mut workers: Vec<WorkerSummary> = self.workers.iter().map(summary).collect();
@@ -130,4 +136,9 @@ impl State {
     fn alive_sessions(&self, now: Timestamp) -> impl Iterator<Item = &Session> {
         self.workers.values().filter(move |session| session.is_alive(now))
     }
+}
+
+/// How long it is from now until a moment; zero when it has passed.
+pub(super) fn until(moment: Timestamp, now: Timestamp) -> Duration {
+    moment.duration_since(now).try_into().unwrap_or_default()
 }

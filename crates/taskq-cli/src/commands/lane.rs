@@ -1,0 +1,187 @@
+//! `taskq queue …` and `taskq actor …`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use taskq::store::Count;
+use taskq::{ActorName, LaneControl, OperateError, QueueName};
+
+use super::connect::connect;
+use crate::cli::{ActorArgs, ActorCommand, OutputArgs, QueueArgs, QueueCommand};
+use crate::config::DatabaseSettings;
+use crate::exit::{Exit, Failure};
+use crate::{output, parse};
+
+/// Runs one of the verbs of queues.
+pub(super) async fn queue(verb: QueueCommand, database: DatabaseSettings) -> Result<Exit, Failure> {
+    match verb {
+        QueueCommand::List(output) => list_queues(output, database).await,
+        QueueCommand::Pause(args) => set_queue(args, database, Wanted::Paused).await,
+        QueueCommand::Resume(args) => set_queue(args, database, Wanted::Running).await,
+    }
+}
+
+/// Runs one of the verbs of actors.
+pub(super) async fn actor(verb: ActorCommand, database: DatabaseSettings) -> Result<Exit, Failure> {
+    match verb {
+        ActorCommand::List(output) => list_actors(output, database).await,
+        ActorCommand::Pause(args) => set_actor(args, database, Wanted::Paused).await,
+        ActorCommand::Resume(args) => set_actor(args, database, Wanted::Running).await,
+    }
+}
+
+/// Lists the queues that have jobs, settings or workers.
+async fn list_queues(args: OutputArgs, database: DatabaseSettings) -> Result<Exit, Failure> {
+    let queues = connect(&database).await?.store().queues().await?;
+    if args.json {
+        output::json(&queues)?;
+        return Ok(Exit::Done);
+    }
+    if queues.is_empty() {
+        output::note("no queue has jobs, settings or workers");
+        return Ok(Exit::Done);
+    }
+    let rows = queues.iter().map(|queue| {
+        [
+            queue.queue.to_string(),
+            paused(queue.paused),
+            output::word(&queue.mode),
+            queue.scheduled.to_string(),
+            queue.pending.to_string(),
+            queue.running.to_string(),
+            queue.oldest_pending.map_or_else(|| "-".to_owned(), parse::format_duration),
+            queue.workers.to_string(),
+        ]
+    });
+    output::line(&output::table(
+        ["queue", "paused", "mode", "scheduled", "pending", "running", "oldest pending", "workers"],
+        rows,
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// An actor and what is cheaply known of it.
+#[derive(Serialize)]
+struct ActorFacts {
+    actor: ActorName,
+    paused: bool,
+    /// Live workers that have a handler for it.
+    workers: u64,
+    /// Its ready jobs in queues that no live worker serves together with it.
+    unserved: Vec<Unserved>,
+}
+
+#[derive(Serialize)]
+struct Unserved {
+    queue: QueueName,
+    pending: Count,
+}
+
+/// Lists the actors that live workers serve, that are paused, or whose ready jobs nobody serves.
+async fn list_actors(args: OutputArgs, database: DatabaseSettings) -> Result<Exit, Failure> {
+    let client = connect(&database).await?;
+    let paused_actors = client.store().paused_actors().await?;
+    let stats = client.store().stats().await?;
+    let mut actors: BTreeMap<ActorName, ActorFacts> = BTreeMap::new();
+    let mut note = |actor: ActorName, change: &dyn Fn(&mut ActorFacts)| {
+        let facts = actors.entry(actor.clone());
+        change(facts.or_insert(ActorFacts { actor, paused: false, workers: 0, unserved: Vec::new() }));
+    };
+    for actor in paused_actors {
+        note(actor, &|facts| facts.paused = true);
+    }
+    for actor in stats.workers.into_iter().flat_map(|worker| worker.actors) {
+        note(actor, &|facts| facts.workers += 1);
+    }
+    for lane in stats.unserved {
+        let (queue, pending) = (lane.queue, lane.pending);
+        note(lane.actor, &|facts| facts.unserved.push(Unserved { queue: queue.clone(), pending }));
+    }
+    let actors: Vec<_> = actors.into_values().collect();
+    if args.json {
+        output::json(&actors)?;
+        return Ok(Exit::Done);
+    }
+    if actors.is_empty() {
+        output::note("no actor is paused, served by a live worker, or waits for one");
+        return Ok(Exit::Done);
+    }
+    let rows = actors.iter().map(|facts| {
+        let unserved = facts.unserved.iter().map(|lane| format!("{} in {}", lane.pending, lane.queue));
+        [
+            facts.actor.to_string(),
+            paused(facts.paused),
+            facts.workers.to_string(),
+            unserved.collect::<Vec<_>>().join(", "),
+        ]
+    });
+    output::line(&output::table(["actor", "paused", "workers", "ready and not served"], rows))?;
+    Ok(Exit::Done)
+}
+
+fn paused(paused: bool) -> String {
+    if paused { "paused" } else { "" }.to_owned()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Paused,
+    Running,
+}
+
+#[derive(Serialize)]
+struct QueueChange {
+    queue: QueueName,
+    paused: bool,
+    changed: bool,
+}
+
+#[derive(Serialize)]
+struct ActorChange {
+    actor: ActorName,
+    paused: bool,
+    changed: bool,
+}
+
+async fn set_queue(args: QueueArgs, database: DatabaseSettings, wanted: Wanted) -> Result<Exit, Failure> {
+    let client = connect(&database).await?;
+    let changed = set(&client.queue(args.queue.as_str()), wanted).await?;
+    if args.output.json {
+        output::json(&QueueChange { queue: args.queue, paused: wanted == Wanted::Paused, changed })?;
+        return Ok(Exit::Done);
+    }
+    said(&format!("the queue `{}`", args.queue), wanted, changed)
+}
+
+async fn set_actor(args: ActorArgs, database: DatabaseSettings, wanted: Wanted) -> Result<Exit, Failure> {
+    let client = connect(&database).await?;
+    let changed = set(&client.actor(args.actor.as_str()), wanted).await?;
+    if args.output.json {
+        output::json(&ActorChange { actor: args.actor, paused: wanted == Wanted::Paused, changed })?;
+        return Ok(Exit::Done);
+    }
+    said(&format!("the actor `{}`", args.actor), wanted, changed)
+}
+
+/// Returns whether it was otherwise before.
+async fn set(part: &LaneControl, wanted: Wanted) -> Result<bool, Failure> {
+    let changed = match wanted {
+        Wanted::Paused => part.pause().await,
+        Wanted::Running => part.resume().await,
+    };
+    changed.map_err(|error| match error {
+        OperateError::Store(error) => error.into(),
+        other => Failure::usage(other.to_string()),
+    })
+}
+
+fn said(part: &str, wanted: Wanted, changed: bool) -> Result<Exit, Failure> {
+    let text = match (wanted, changed) {
+        (Wanted::Paused, true) => "is paused: none of its jobs is claimed, what runs goes on",
+        (Wanted::Paused, false) => "was paused already",
+        (Wanted::Running, true) => "is resumed",
+        (Wanted::Running, false) => "was not paused",
+    };
+    output::line(&output::plain(&format!("{part} {text}")))?;
+    Ok(Exit::Done)
+}
