@@ -4,4 +4,5 @@
 
 mod blocked;
 mod derive;
+mod faults;
 mod manual;
