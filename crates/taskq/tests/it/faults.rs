@@ -5,6 +5,8 @@ mod network;
 mod processes;
 mod replies;
 
+#[path = "../soak/by_hand.rs"]
+mod by_hand;
 #[path = "../soak/crew.rs"]
 mod crew;
 

@@ -35,6 +35,8 @@ pub(crate) enum Deed {
     Gate(PathBuf),
     /// Holds its thread for ever, but only in its first epoch.
     Endless,
+    /// Waits for ever, but only in its first epoch, and is dropped when it must stop.
+    Hang,
 }
 
 /// What a worker process is.
@@ -191,6 +193,7 @@ async fn act(deed: Deed, epoch: i64) {
         Deed::Endless if epoch == 1 => loop {
             std::thread::sleep(Duration::from_secs(1));
         },
-        Deed::Endless => {}
+        Deed::Hang if epoch == 1 => std::future::pending().await,
+        Deed::Endless | Deed::Hang => {}
     }
 }

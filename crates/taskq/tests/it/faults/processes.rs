@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use taskq::prelude::*;
-use taskq::{OutcomeKind, Status, WorkerId};
-use taskq_core::model::{ActorName, Json, NewJob, QueueName, Schedule};
-use taskq_core::store::{Beat, ClaimRequest, QueueSlots, Registration};
+use taskq::{OutcomeKind, Status};
 use taskq_testkit::invariants::{ExecutionLog, check};
 use taskq_testkit::{TestDatabase, wait_until};
 use tempfile::TempDir;
 
+use super::by_hand::ByHand;
 use super::crew::{Deed, Member, RETRY, Task};
 use super::{WITHIN, leading, past};
 use crate::manual::database;
@@ -112,36 +111,6 @@ async fn a_handler_that_aborts_its_process_crashes_its_job_and_its_neighbours_fi
     leader.join().await.unwrap();
 }
 
-/// A session that takes part by hand.
-struct ByHand<'a>(&'a TaskQ, WorkerId);
-
-impl<'a> ByHand<'a> {
-    async fn register(taskq: &'a TaskQ, lease: Duration) -> Self {
-        let worker = WorkerId::new();
-        let registration = Registration {
-            worker,
-            queues: vec![QueueName::new("by-hand").unwrap()],
-            actors: vec![ActorName::new("task").unwrap()],
-            lease,
-            info: None,
-        };
-        taskq.store().register_worker(registration).await.unwrap();
-        Self(taskq, worker)
-    }
-
-    async fn lead(&self) -> Option<taskq_core::store::LeaderEpoch> {
-        let lease = Duration::from_secs(15);
-        let beat = Beat { worker: self.1, lease, progress: Vec::new(), leadership: Some(lease) };
-        self.0.store().heartbeat(beat).await.unwrap().leadership
-    }
-
-    async fn claim_one(&self) {
-        let queues = vec![QueueSlots { queue: QueueName::new("by-hand").unwrap(), slots: 1 }];
-        let request = ClaimRequest { worker: self.1, queues, lease: LEASE, oversample: 2 };
-        assert_eq!(self.0.store().claim(request).await.unwrap().jobs.len(), 1);
-    }
-}
-
 /// The leader is stopped for so short a time that by its own clock it still leads.
 #[tokio::test]
 async fn a_leader_that_was_replaced_while_it_was_stopped_sweeps_nothing() {
@@ -155,20 +124,12 @@ async fn a_leader_that_was_replaced_while_it_was_stopped_sweeps_nothing() {
     // Its lease ends early by the store's clock, and another takes it.
     admin.batch_execute("UPDATE taskq.leader SET expires_at = clock_timestamp()").await.unwrap();
     let other = ByHand::register(&scene.taskq, Duration::from_secs(30)).await;
-    assert!(other.lead().await.is_some());
+    assert!(other.leads().await);
     // A worker with a job dies, and another job falls due.
     let dead = ByHand::register(&scene.taskq, LEASE).await;
-    let job = |delay| NewJob {
-        schedule: Schedule::After(delay),
-        ..NewJob::new(
-            QueueName::new("by-hand").unwrap(),
-            ActorName::new("task").unwrap(),
-            Json::from_value(&Task(Deed::Sleep(0)), 100).unwrap(),
-        )
-    };
-    let (held, due) = (job(Duration::ZERO), job(Duration::from_millis(200)));
-    scene.taskq.enqueue_raw(vec![held.clone(), due.clone()]).await.unwrap();
-    dead.claim_one().await;
+    let held = dead.claim_one().await;
+    let due =
+        scene.taskq.enqueue(&Task(Deed::Sleep(0))).run_in(Duration::from_millis(200)).await.unwrap().id();
     wait_until("something for a leader to do", WITHIN, async || {
         let row = "SELECT count(*) = 2 FROM (
             SELECT FROM taskq.workers WHERE lease_expires_at < clock_timestamp()
@@ -182,16 +143,16 @@ async fn a_leader_that_was_replaced_while_it_was_stopped_sweeps_nothing() {
     // It beats on, and asks for the leadership at each beat.
     let beaten = scene.taskq.workers().await.unwrap()[0].lease_expires_at;
     wait_until("its next beat", WITHIN, async || {
-        other.lead().await;
+        assert!(other.leads().await);
         scene.taskq.workers().await.unwrap()[0].lease_expires_at > beaten
     })
     .await;
-    let status = async |job: &NewJob| scene.taskq.status(job.id).await.unwrap();
-    assert_eq!((status(&held).await, status(&due).await), (Status::Running, Status::Scheduled));
+    let status = async |id| scene.taskq.status(id).await.unwrap();
+    assert_eq!((status(held).await, status(due).await), (Status::Running, Status::Scheduled));
 
-    scene.taskq.store().release_worker(other.1).await.unwrap();
+    other.release().await;
     wait_until("it leads again and sweeps", WITHIN, async || {
-        status(&held).await == Status::Pending && status(&due).await == Status::Pending
+        status(held).await == Status::Pending && status(due).await == Status::Succeeded
     })
     .await;
     leads.stop().await;
