@@ -1,7 +1,9 @@
-//! Chores of this repository: `cargo xtask test`, `cargo xtask pg 15`, `cargo xtask mutate`, `cargo xtask tidy`.
+//! Chores of this repository: `cargo xtask test`, `cargo xtask pg 15`, `cargo xtask mutate`, `cargo xtask soak`,
+//! `cargo xtask tidy`.
 
 mod mutate;
 mod pg;
+mod soak;
 mod suite;
 mod tidy;
 
@@ -34,6 +36,8 @@ enum Chore {
     },
     /// Break the code as `mutations/*.patch` say and see that a test notices, on the PostgreSQL that `TASKQ_PG` names.
     Mutate(mutate::Selection),
+    /// Run the long scenarios of faults, on the PostgreSQL that `TASKQ_PG` names, and print what they measured.
+    Soak(soak::Selection),
     /// Check what neither compiler nor linter sees: the size of files, the headers of SQL functions.
     Tidy,
 }
@@ -54,6 +58,7 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
         Chore::Test { pg, suite } => suite::run(&root, &pg.map_or_else(pg::Choice::from_env, Ok)?, &suite),
         Chore::Pg { major, suite } => suite::run(&root, &major, &suite),
         Chore::Mutate(selection) => mutate::run(&root, &selection),
+        Chore::Soak(selection) => soak::run(&root, &selection),
         Chore::Tidy => {
             let faults = tidy::check(&root)?;
             for fault in &faults {

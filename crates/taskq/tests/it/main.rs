@@ -4,5 +4,6 @@
 
 mod blocked;
 mod derive;
+mod faults;
 mod locked;
 mod manual;
