@@ -206,14 +206,13 @@ impl Session {
         });
         if let Some(settings) = late_settings(major) {
             // A server or a proxy may fall silent here as well as anywhere else.
-            match timeout(self.0.dsn.connect_deadline(), connection.batch(settings)).await {
-                Ok(answer) => answer.map_err(|error| error::of_call(error, &self.0.schema))?,
-                Err(_) => {
-                    connection.driver.abort();
-                    let message = format!("no answer from {} after connecting", self.0.dsn.servers());
-                    return Err(StoreError::Unavailable { message, source: None });
-                }
-            }
+            let answer = timeout(self.0.dsn.connect_deadline(), connection.batch(settings)).await;
+            let Ok(answer) = answer else {
+                connection.driver.abort();
+                let message = format!("no answer from {} after connecting", self.0.dsn.servers());
+                return Err(StoreError::Unavailable { message, source: None });
+            };
+            answer.map_err(|error| error::of_call(error, &self.0.schema))?;
         }
         Ok(connection)
     }
