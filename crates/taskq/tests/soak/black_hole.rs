@@ -21,7 +21,7 @@ async fn a_network_that_swallows_everything() {
     let proxy = Proxy::start(&scene.url).unwrap();
     let mut mate = Member::new(proxy.dsn(), scene.log.path(), lease).start().await;
     let enqueued = scene.enqueue(JOBS, &Deed::Hang).await;
-    scene.running(JOBS).await;
+    scene.begun(JOBS).await;
 
     proxy.black_hole(Direction::Both);
     tokio::time::sleep(hole).await;

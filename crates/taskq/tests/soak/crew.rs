@@ -140,7 +140,9 @@ fn member() {
         .init();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(member.threads).enable_all().build();
-    let report = runtime.unwrap().block_on(run(&member));
+    // Bound, since dropping it would wait for handlers that never end.
+    let runtime = runtime.unwrap();
+    let report = runtime.block_on(run(&member));
     println!(
         "\nreport succeeded={} failed={} released={} abandoned={} stale={} unsettled={} stuck={}",
         report.succeeded,

@@ -95,14 +95,9 @@ impl Scene {
         worker
     }
 
-    /// Waits until so many jobs run.
-    pub(crate) async fn running(&self, jobs: u64) {
-        let admin = self.admin().await;
-        let query = "SELECT count(*) FROM taskq.jobs WHERE status = 'running'";
-        wait_until("the attempts", WITHIN, async || {
-            admin.query_one(query, &[]).await.unwrap().get::<_, i64>(0).unsigned_abs() >= jobs
-        })
-        .await;
+    /// Waits until so many handlers have begun: a job that the store calls running may not have got as far as that.
+    pub(crate) async fn begun(&self, attempts: u64) {
+        wait_until("the attempts", WITHIN, async || self.starts().len() as u64 >= attempts).await;
     }
 
     /// Waits until every job has ended.

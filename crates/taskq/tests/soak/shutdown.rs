@@ -24,7 +24,7 @@ async fn sigterm_with_100_handlers() {
     let mut enqueued = scene.enqueue(1, &Deed::Endless).await;
     enqueued.extend(scene.enqueue(60, &Deed::Hang).await);
     enqueued.extend(scene.enqueue(39, &Deed::Sleep(3_000)).await);
-    scene.running(100).await;
+    scene.begun(100).await;
     enqueued.extend(scene.enqueue(200, &Deed::Sleep(10)).await);
 
     let admin = scene.admin().await;
@@ -70,7 +70,7 @@ async fn a_second_signal() {
     let scene = Scene::new().await;
     let mut mate = member(&scene, WITHIN).start().await;
     let enqueued = scene.enqueue(100, &Deed::Hang).await;
-    scene.running(100).await;
+    scene.begun(100).await;
     mate.process.signal(Signal::TERM).unwrap();
     mate.process.wait_for_line("the worker shuts down", WITHIN).await;
     let begun = Instant::now();

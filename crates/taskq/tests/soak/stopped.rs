@@ -20,7 +20,7 @@ async fn a_worker_stopped_past_its_lease() {
     (member.slots, member.threads) = (u32::try_from(jobs).unwrap(), usize::try_from(jobs).unwrap());
     let mut first = member.start().await;
     let enqueued = scene.enqueue(jobs, &Deed::Gate(gate.clone())).await;
-    scene.running(jobs).await;
+    scene.begun(jobs).await;
     first.process.freeze().await.unwrap();
     scene.harness().frozen(first.id()).unwrap();
 

@@ -12,8 +12,15 @@ use crate::manual::database;
 
 const LEASE: Duration = Duration::from_secs(2);
 
-/// Tells when the attempt's future is gone.
+/// Tells when the attempt's future begins, and when it is gone.
 struct Alive(mpsc::UnboundedSender<Instant>);
+
+impl Alive {
+    fn begin(tell: mpsc::UnboundedSender<Instant>) -> Self {
+        tell.send(Instant::now()).unwrap();
+        Self(tell)
+    }
+}
 
 impl Drop for Alive {
     fn drop(&mut self) {
@@ -29,9 +36,9 @@ async fn a_worker_that_is_cut_off_has_ended_its_attempts_before_its_lease_ends()
     let taskq = TaskQ::connect(proxy.dsn()).await.unwrap();
     let direct = TaskQ::connect(database.dsn()).await.unwrap();
     let admin = database.connect().await.unwrap();
-    let (gone, mut ended) = mpsc::unbounded_channel();
+    let (tell, mut told) = mpsc::unbounded_channel();
     let handler = move |_: Echo, ctx: Context| {
-        let alive = Alive(gone.clone());
+        let alive = Alive::begin(tell.clone());
         async move {
             let _alive = alive;
             if ctx.epoch().0 == 1 {
@@ -44,11 +51,10 @@ async fn a_worker_that_is_cut_off_has_ended_its_attempts_before_its_lease_ends()
     let worker = worker.build().unwrap().start();
     let handle = direct.enqueue(&Echo).retry(RetryPolicy::fixed(Duration::from_millis(50))).await.unwrap();
     let id = handle.id();
-    wait_until("the attempt", WITHIN, async || handle.status().await.unwrap() == taskq::Status::Running)
-        .await;
+    tokio::time::timeout(WITHIN, told.recv()).await.expect("the attempt begins");
 
     proxy.black_hole(Direction::Both);
-    let ended = tokio::time::timeout(WITHIN, ended.recv()).await.unwrap().unwrap();
+    let ended = tokio::time::timeout(WITHIN, told.recv()).await.expect("the attempt ends").unwrap();
     let asked = Instant::now();
     // The row of the worker stays when it is lost.
     let left = "SELECT extract(epoch FROM lease_expires_at - clock_timestamp())::double precision

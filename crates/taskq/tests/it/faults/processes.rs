@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taskq::prelude::*;
 use taskq::{OutcomeKind, Status};
-use taskq_testkit::invariants::{ExecutionLog, check};
+use taskq_testkit::invariants::{Event, ExecutionLog, Record, check, read_log};
 use taskq_testkit::{TestDatabase, wait_until};
 use tempfile::TempDir;
 
@@ -40,16 +40,21 @@ impl Scene {
         self.taskq.enqueue(&Task(deed)).retry(RETRY).await.unwrap()
     }
 
+    /// Waits until so many handlers have begun: a job that the store calls running may not have got as far as that.
+    async fn begun(&self, attempts: usize) {
+        let begun = |record: &Record| matches!(record.event, Event::Start(_));
+        wait_until("the attempt", WITHIN, async || {
+            read_log(self.log.path()).unwrap().iter().filter(|record| begun(record)).count() == attempts
+        })
+        .await;
+    }
+
     async fn check(&self, jobs: &[&JobHandle<Task>]) {
         let client = self.database.connect().await.unwrap();
         let ids: Vec<_> = jobs.iter().map(|job| job.id().0).collect();
         let violations = check(&client, self.log.path(), &ids).await.unwrap();
         assert!(violations.is_empty(), "{violations:#?}");
     }
-}
-
-async fn runs(job: &JobHandle<Task>) {
-    wait_until("the attempt", WITHIN, async || job.status().await.unwrap() == Status::Running).await;
 }
 
 #[tokio::test]
@@ -59,7 +64,7 @@ async fn what_a_worker_settles_after_it_was_stopped_past_its_lease_is_stale() {
     let gate = scene.log.path().join("gate");
     let mut first = scene.member().start().await;
     let job = scene.enqueue(Deed::Gate(gate.clone())).await;
-    runs(&job).await;
+    scene.begun(1).await;
     first.process.freeze().await.unwrap();
     scene.harness().frozen(first.id()).unwrap();
 

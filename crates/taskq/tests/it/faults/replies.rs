@@ -106,7 +106,7 @@ async fn calls_whose_replies_are_swallowed_can_be_repeated() {
     job.idempotency_key = Some(IdempotencyKey::new("once").unwrap());
     let swallow = scene.proxy.swallow_reply(".enqueue_many(");
     lost(store.enqueue(vec![job.clone()]).await.map(drop));
-    assert!(swallow.has_happened());
+    happens(&swallow).await;
     // The same call, and the call of a program that has lost the id with the reply.
     for id in [job.id, JobId::new()] {
         let again = store.enqueue(vec![NewJob { id, ..job.clone() }]).await.unwrap()[0];
@@ -134,7 +134,7 @@ async fn calls_whose_replies_are_swallowed_can_be_repeated() {
     let swallow = scene.proxy.swallow_reply(".heartbeat(");
     let beat = Beat { worker, lease: LEASE, progress: Vec::new(), leadership: Some(Duration::from_secs(15)) };
     lost(store.heartbeat(beat.clone()).await.map(drop));
-    assert!(swallow.has_happened());
+    happens(&swallow).await;
     let leader = scene.direct.leader().await.unwrap().expect("the lost beat has taken the leadership");
     let again = store.heartbeat(beat).await.unwrap();
     assert_eq!(again.leadership, Some(LeaderEpoch(leader.epoch)), "renewed, not taken anew");
@@ -143,7 +143,7 @@ async fn calls_whose_replies_are_swallowed_can_be_repeated() {
     let outcome = Outcome::Succeeded { result: None };
     let settlement = Settlement { id: job.id, epoch: claimed[0].epoch, outcome };
     lost(store.settle(worker, vec![settlement.clone()]).await.map(drop));
-    assert!(swallow.has_happened());
+    happens(&swallow).await;
     let again = store.settle(worker, vec![settlement]).await.unwrap()[0];
     assert_eq!((again.reason, again.status), (SettleReason::Repeated, Some(Status::Succeeded)));
 }
@@ -153,7 +153,7 @@ async fn a_client_repeats_a_keyed_enqueue_whose_reply_is_swallowed_by_itself() {
     let scene = Scene::new().await;
     let swallow = scene.proxy.swallow_reply(".enqueue_many(");
     let handle = scene.proxied.enqueue(&Echo).idempotency_key("once").await.unwrap();
-    assert!(swallow.has_happened());
+    happens(&swallow).await;
     assert_eq!(handle.outcome(), Some(EnqueueOutcome::Created));
     assert_eq!(handle.status().await.unwrap(), Status::Pending);
     assert_eq!(scene.jobs().await, 1);
