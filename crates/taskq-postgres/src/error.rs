@@ -125,7 +125,7 @@ fn cause(error: &tokio_postgres::Error) -> String {
 }
 
 /// The error with its causes, in one line.
-fn chain(error: &tokio_postgres::Error) -> String {
+pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut last: &dyn std::error::Error = error;
     while let Some(next) = last.source() {

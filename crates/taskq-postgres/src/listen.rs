@@ -9,6 +9,7 @@ use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 use tokio_postgres::Notification;
 
+use crate::error::chain;
 use crate::schema::SchemaName;
 use crate::session::{OnNotification, Session};
 
@@ -125,7 +126,7 @@ async fn listen(hub: Hub, control: Session) {
                     tracing::info!("the connection that listens for wake-ups ended");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot listen for wake-ups");
+                    tracing::warn!(error = chain(&error), "cannot listen for wake-ups");
                     // A server that refuses LISTEN on a good connection would be asked without a pause.
                     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
                 }
