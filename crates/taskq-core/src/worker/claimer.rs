@@ -93,11 +93,13 @@ impl Claimer {
 
     /// Starts what was claimed and notes which queues may have more.
     async fn take(&mut self, asked: &[(usize, QueueSlots)], claimed: Claimed) {
+        // After a freeze the lease may be over before the heartbeat has noticed: the jobs are somebody else's by then.
+        let late = self.session.is_overdue(Instant::now());
         let mut returned = vec![0_u32; self.looks.0.len()];
         self.poll.looked(!claimed.jobs.is_empty());
         for job in claimed.jobs {
             // Asked for before the stop, answered after it.
-            if self.stop.is_cancelled() {
+            if late || self.stop.is_cancelled() {
                 self.executor.release(&job);
                 continue;
             }

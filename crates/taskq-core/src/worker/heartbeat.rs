@@ -48,6 +48,7 @@ impl Heartbeat {
         let mut last = None;
         loop {
             let limit = expires - margin;
+            self.session.renewed_until(limit);
             let earliest = last.map_or(next, |last| last + BEAT_MIN);
             self.sleep(next.min(limit), earliest).await;
             let sent = Instant::now();

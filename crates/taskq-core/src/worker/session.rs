@@ -1,9 +1,10 @@
 //! What the loops of one session share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attempts::{Attempts, Graces};
@@ -24,6 +25,8 @@ pub(super) struct Session {
     pub(super) claims: Claims,
     pub(super) totals: Totals,
     pub(super) leadership: Leadership,
+    /// When the lease is so nearly over that no attempt may start any more; `None` before the first beat.
+    limit: Mutex<Option<Instant>>,
     /// Lets the claimer look at every queue.
     pub(super) look: Notify,
     /// Lets the reconciler compare memory with the store.
@@ -51,10 +54,21 @@ impl Session {
             claims: Claims::default(),
             totals,
             leadership: Leadership::default(),
+            limit: Mutex::default(),
             look: Notify::new(),
             compare: Notify::new(),
             lost: CancellationToken::new(),
         })
+    }
+
+    /// Notes until when the session may start attempts.
+    pub(super) fn renewed_until(&self, limit: Instant) {
+        *self.limit.lock().unwrap_or_else(PoisonError::into_inner) = Some(limit);
+    }
+
+    /// Says whether the lease is over, or nearly so, by the worker's own clock.
+    pub(super) fn is_overdue(&self, now: Instant) -> bool {
+        self.limit.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|limit| now >= limit)
     }
 
     /// Ends the session because its lease is lost.

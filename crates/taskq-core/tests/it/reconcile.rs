@@ -64,6 +64,37 @@ async fn a_claim_whose_answer_is_only_slow_loses_nothing() {
     assert_eq!((report.succeeded, report.released, report.stale), (1, 0, 0));
 }
 
+/// A process that is frozen between a claim and its answer: when it thaws, the answer is read before the heartbeat can
+/// notice that the lease is over.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_answered_after_the_lease_starts_nothing() {
+    let (store, client) = Probe::simulated().shared();
+    let handle = client.enqueue(&Double { value: 1 }).await.unwrap();
+    store.close();
+    store.act(|call| matches!(call, Call::Claim).then_some(Act::Hold));
+    let started = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&started);
+    let worker = Worker::builder(&client)
+        .queue(QUEUE, 4)
+        .handle::<Double>(move |_: Double, ctx: Context| {
+            log.lock().unwrap().push(ctx.epoch().0);
+            async { Ok(0) }
+        })
+        .build()
+        .unwrap()
+        .start();
+    until_in(SECOND * 20, "a claim and a beat", async || {
+        store.count("claim") > 0 && store.count("beat") > 0
+    })
+    .await;
+    store.open();
+    tokio::time::advance(SECOND * 60).await;
+    handle.wait_timeout(SECOND * 120).await.unwrap();
+    worker.stop();
+    worker.join().await.unwrap();
+    assert_eq!(*started.lock().unwrap(), [2], "only the epoch of the next session");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_found_among_claims_that_succeed() {
     let (store, client) = Probe::simulated().shared();
