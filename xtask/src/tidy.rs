@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::Context;
 
@@ -36,7 +37,30 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
             faults.push(format!("{}: {asks}", name.display()));
         }
     }
+    faults.extend(stale_mutations(root)?);
     Ok(faults)
+}
+
+/// The deliberate breaks that the code has moved away from. Nobody notices otherwise until they are run.
+fn stale_mutations(root: &Path) -> anyhow::Result<Vec<String>> {
+    let Ok(entries) = fs::read_dir(root.join("mutations")) else {
+        return Ok(Vec::new());
+    };
+    let mut stale = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if !has_extension(&path, &["patch"]) {
+            continue;
+        }
+        let mut git = Command::new("git");
+        git.current_dir(root).args(["apply", "--check"]).arg(&path).stderr(Stdio::null());
+        if !git.status().context("cannot run git")?.success() {
+            let name = path.strip_prefix(root).unwrap_or(&path);
+            stale.push(format!("{}: does not fit the code any more", name.display()));
+        }
+    }
+    stale.sort();
+    Ok(stale)
 }
 
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
@@ -77,9 +101,19 @@ mod tests {
         write("crates/taskq-postgres/sql/functions/told.sql", "-- Does something.\nCREATE FUNCTION g();\n");
         write("crates/taskq-postgres/sql/migrations/bare.sql", "CREATE TABLE t ();\n");
 
+        let patch = |from: &str| {
+            format!(
+                "# Breaks it.\n--- a/src/code.rs\n+++ b/src/code.rs\n@@ -1 +1 @@\n-{from}\n+fn broken() {{}}\n"
+            )
+        };
+        write("src/code.rs", "fn whole() {}\n");
+        write("mutations/fits.patch", &patch("fn whole() {}"));
+        write("mutations/stale.patch", &patch("fn earlier() {}"));
+
         let faults = check(&root).unwrap();
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(faults.len(), 2, "{faults:?}");
+        assert_eq!(faults.len(), 3, "{faults:?}");
+        assert_eq!(faults[2], "mutations/stale.patch: does not fit the code any more");
         assert!(faults[0].starts_with("crates/taskq-postgres/sql/functions/bare.sql: has no header"));
         assert!(faults[1].starts_with("src/long.rs: 901 lines"));
     }

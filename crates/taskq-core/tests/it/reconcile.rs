@@ -83,10 +83,8 @@ async fn a_claim_that_is_answered_after_the_lease_starts_nothing() {
         .build()
         .unwrap()
         .start();
-    until_in(SECOND * 20, "a claim and a beat", async || {
-        store.count("claim") > 0 && store.count("beat") > 0
-    })
-    .await;
+    until_in(SECOND * 20, "a claim and a beat", async || store.count("claim") > 0 && store.count("beat") > 0)
+        .await;
     store.open();
     tokio::time::advance(SECOND * 60).await;
     handle.wait_timeout(SECOND * 120).await.unwrap();
