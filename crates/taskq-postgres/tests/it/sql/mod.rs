@@ -2,6 +2,7 @@
 
 mod claim;
 mod crash;
+mod delay;
 mod enqueue;
 mod fence;
 mod isolation;
