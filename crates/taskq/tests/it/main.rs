@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
 mod blocked;
+mod connections;
 mod derive;
 mod faults;
 mod locked;
