@@ -2,8 +2,7 @@
 -- attempt had recorded this outcome already); stale (the fence (id, epoch, worker) does not hold, or the
 -- worker's lease has ended); gone (no such job). Only applied changes anything, and only it is accepted.
 -- A job whose cancellation was asked for ends cancelled instead of being tried again.
--- Called by: workers in any language. Locks and indexes: see settle_succeeded and
--- settle_each.
+-- Called by: workers in any language. Locks and indexes: see settle_batch.
 CREATE OR REPLACE FUNCTION "{schema}".settle(worker uuid, outcomes jsonb)
 RETURNS TABLE (id uuid, accepted boolean, reason text, status text)
 LANGUAGE plpgsql VOLATILE
@@ -19,8 +18,14 @@ DECLARE
     epochs bigint[];
     words text[];
     details jsonb[];
+    others bigint[];
+    reasons text[];
+    statuses text[];
+    answers text[];
 BEGIN
-    PERFORM "{schema}".require_read_committed('settle');
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM "{schema}".require_read_committed('settle');
+    END IF;
     IF worker IS NULL THEN
         PERFORM "{schema}".refuse('worker is null');
     ELSIF outcomes IS NULL OR jsonb_typeof(outcomes) <> 'array' THEN
@@ -50,21 +55,23 @@ BEGIN
     ) o;
     IF ids IS NULL THEN
         RETURN;
-    ELSIF plain THEN
-        details := NULL;
     END IF;
-    IF 'succeeded' = ALL (words) THEN
-        IF "{schema}".settle_succeeded(worker, ids, epochs, details) THEN
-            RETURN QUERY
-                SELECT (d.doc ->> 'id')::uuid, true, 'applied'::text, 'succeeded'::text
-                FROM jsonb_array_elements(outcomes) d(doc);
-            RETURN;
-        END IF;
+    SELECT b.others, b.reasons, b.statuses INTO others, reasons, statuses
+    FROM "{schema}".settle_batch(worker, ids, epochs, words, CASE WHEN NOT plain THEN details END) b;
+    IF others IS NULL THEN
+        RETURN QUERY
+            SELECT (d.doc ->> 'id')::uuid, true, 'applied'::text, d.doc ->> 'outcome'
+            FROM jsonb_array_elements(outcomes) d(doc);
+        RETURN;
     END IF;
+    FOR i IN 1 .. cardinality(others) LOOP
+        -- Its status takes the place of the word that it was given.
+        words[others[i]] := statuses[i];
+        answers[others[i]] := reasons[i];
+    END LOOP;
     RETURN QUERY
-        SELECT s.id, s.accepted, s.reason, s.status
-        FROM ROWS FROM ("{schema}".settle_each(worker, ids, epochs, words, details), unnest(nths))
-            s(id, accepted, reason, status, nth)
+        SELECT s.id, coalesce(s.reason, 'applied') = 'applied', coalesce(s.reason, 'applied'), s.status
+        FROM unnest(nths, ids, words, answers) s(nth, id, status, reason)
         ORDER BY s.nth;
 END
 $$;
