@@ -31,14 +31,11 @@ BEGIN
     ELSIF outcomes IS NULL OR jsonb_typeof(outcomes) <> 'array' THEN
         PERFORM "{schema}".refuse(format('outcomes is %s, not a JSON array', coalesce('a JSON ' || jsonb_typeof(outcomes), 'null')));
     END IF;
-    -- A cheap look first: documents that say no more than they must and say it well need no search for faults.
-    SELECT bool_and((CASE WHEN jsonb_typeof(d.doc) = 'object' THEN d.doc - ARRAY['id', 'epoch', 'outcome'] = '{}' END
-        AND jsonb_typeof(d.doc -> 'id') = 'string' AND jsonb_typeof(d.doc -> 'epoch') = 'number'
-        AND d.doc ->> 'id' ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
-        AND d.doc ->> 'epoch' ~ '^[0-9]{1,18}$' AND d.doc ->> 'outcome' IN ('succeeded', 'cancelled', 'released')) IS TRUE)
-    INTO plain
-    FROM jsonb_array_elements(outcomes) d(doc);
-    IF plain IS NOT TRUE THEN
+    -- One look at the whole text first, in which a document's keys have one order: documents that say no more than they
+    -- must, and say it well, need no search for faults.
+    plain := outcomes::text ~ ('^[[](?:[{]"id": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", '
+        '"epoch": [0-9]{1,18}, "outcome": "(?:succeeded|cancelled|released)"[}](?:, )?)+]$');
+    IF NOT plain THEN
         SELECT p.element, p.problem INTO bad FROM "{schema}".outcome_problem(outcomes) p;
         IF bad.problem IS NOT NULL THEN
             PERFORM "{schema}".refuse(bad.problem, bad.element);
