@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The time between two beats of the default lease.
 const BEAT: Duration = Duration::from_secs(5);
 /// At how many times between two beats a test lets something happen.
-const PHASES: u32 = 64;
+const PHASES: u32 = 32;
 
 async fn echo(job: Double, ctx: Context) -> JobResult<i64> {
     Ok(job.value + i64::from(ctx.attempt()) * 100)
