@@ -70,7 +70,7 @@ pub(crate) async fn try_wait_for<T>(
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_value_of_the_milestone_is_returned() {
         let mut calls = 0;
         let value = wait_for("the third call", Duration::from_secs(1), async || {
