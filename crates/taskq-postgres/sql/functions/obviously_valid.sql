@@ -13,7 +13,7 @@ AS $$
         AND (NOT job ? 'queue' OR jsonb_typeof(job -> 'queue') = 'string' AND octet_length(job ->> 'queue') BETWEEN 1 AND 255
             AND (job ->> 'queue') COLLATE "C" !~ '[\x01-\x1f\x7f]')
         AND (NOT job ? 'id' OR jsonb_typeof(job -> 'id') = 'string' AND job ->> 'id' LIKE '________-____-____-____-____________'
-            AND (job ->> 'id') COLLATE "C" !~ '[^0-9a-f-]' AND octet_length(replace(job ->> 'id', '-', '')) = 32)
+            AND (job ->> 'id') COLLATE "C" !~ '[^0-9a-f-]' AND job ->> 'id' NOT LIKE '%-%-%-%-%-%')
         AND (job - '{id,queue,actor,payload}'::text[] = '{}'
             OR job - '{id,queue,actor,payload,payload_version,priority,max_attempts,notify}'::text[] = '{}'
             AND (NOT job ? 'payload_version' OR job -> 'payload_version' BETWEEN '1' AND '2147483647'
