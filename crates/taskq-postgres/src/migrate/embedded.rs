@@ -35,6 +35,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "enqueue.sql",
     "enqueue_answers.sql",
     "enqueue_many.sql",
+    "enqueue_plain.sql",
     "error_record.sql",
     "event_level.sql",
     "fail_late.sql",
