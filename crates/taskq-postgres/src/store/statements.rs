@@ -23,7 +23,10 @@ macro_rules! statements {
 }
 
 statements! {
-    enqueue: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
+    enqueue: r#"SELECT id, outcome, status FROM "{schema}".enqueue($1)"#, [JSONB];
+    enqueue_plain: r#"SELECT "{schema}".enqueue_plain($1, $2, $3, $4, $5, $6, $7, $8)"#,
+        [UUID, TEXT, TEXT, JSONB, INT4, INT2, INT2, BOOL];
+    enqueue_many: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
     /// Channel and payload.
     notify: "SELECT pg_catalog.pg_notify($1, $2)", [TEXT, TEXT];
     register: r#"SELECT "{schema}".register_worker($1, $2, $3, $4, $5)"#,
