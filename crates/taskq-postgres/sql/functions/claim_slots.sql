@@ -1,11 +1,15 @@
--- Claims ready jobs of several queues, each with its own bound, queue by queue in the order given.
--- Called by: the Rust worker. Locks and indexes: see claim_group.
+-- Claims ready jobs of several queues, each with its own bound, queue by queue in the order given. The lane that a queue
+-- in round_robin mode served last is its turn: `cohort` of its last row, which is null for a queue in strict order.
+-- Called by: the Rust worker. Locks and indexes: see claim_group, claim_turns, merge_cohorts.
+DROP FUNCTION IF EXISTS "{schema}".claim_slots(uuid, text[], integer[], interval, integer);
 CREATE OR REPLACE FUNCTION "{schema}".claim_slots(
-    worker uuid, queues text[], slots integer[], lease interval, oversample integer DEFAULT 2
+    worker uuid, queues text[], slots integer[], lease interval, oversample integer DEFAULT 2,
+    turn_actors text[] DEFAULT NULL, turn_cohorts text[] DEFAULT NULL
 ) RETURNS TABLE (
     id uuid, queue text, actor text, epoch bigint, attempt integer, max_attempts smallint, priority smallint,
     payload jsonb, payload_version integer, scheduled_at timestamptz, schedule_to_close timestamptz,
-    start_to_close interval, fairness_key text, identity_key text, metadata jsonb, tags text[], trace_context text
+    start_to_close interval, fairness_key text, identity_key text, metadata jsonb, tags text[], trace_context text,
+    cohort text
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -13,6 +17,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     actors text[] := "{schema}".check_claim(worker, queues, slots, lease, oversample);
+    settings record;
 BEGIN
     IF (SELECT count(DISTINCT q.name) FROM unnest(queues) q(name)) < cardinality(queues) THEN
         PERFORM "{schema}".refuse('a queue is named twice');
@@ -21,9 +26,10 @@ BEGIN
         RETURN;
     END IF;
     FOR nth IN 1 .. cardinality(queues) LOOP
-        CONTINUE WHEN EXISTS (SELECT FROM "{schema}".queues q WHERE q.queue = queues[nth] AND q.paused_at IS NOT NULL);
-        RETURN QUERY SELECT * FROM "{schema}".claim_group(
-            worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample);
+        SELECT q.paused_at, q.mode, q.cohorts INTO settings FROM "{schema}".queues q WHERE q.queue = queues[nth];
+        CONTINUE WHEN settings.paused_at IS NOT NULL;
+        RETURN QUERY SELECT g.*, NULL::text FROM "{schema}".claim_group(
+            worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample) g;
     END LOOP;
 END
 $$;

@@ -10,6 +10,7 @@ macro_rules! files {
 pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
     "01.00.00_01_pre_initial.sql",
     "01.00.00_02_pre_rescue.sql",
+    "01.00.00_03_pre_round_robin.sql",
 );
 
 /// Functions, by name.
@@ -43,6 +44,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "make_id.sql",
     "mark_lost.sql",
     "matching.sql",
+    "merge_cohorts.sql",
     "name_problem.sql",
     "outcome_problem.sql",
     "pause.sql",
@@ -61,6 +63,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "retry_ids.sql",
     "retry_matching.sql",
     "retry_policy_problem.sql",
+    "set_queue.sql",
     "settle.sql",
     "sweeps_due.sql",
     "take_keys.sql",

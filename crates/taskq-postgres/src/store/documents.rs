@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 use taskq_core::model::{
-    Epoch, ErrorRecord, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome, RetryPolicy, Schedule,
-    Settlement,
+    Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome, RetryPolicy,
+    Schedule, Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
 
@@ -46,6 +46,8 @@ struct JobDocument<'a> {
     metadata: Option<&'a Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_context: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fairness_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,6 +93,7 @@ pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError
         tags: &job.tags,
         metadata: job.metadata.as_ref(),
         trace_context: job.trace_context.as_deref(),
+        fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
         idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
         on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
         notify: (*notify == Notify::None).then_some("none"),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use taskq_core::model::{ClaimedJob, Epoch, JobId, SettleReason, Settled, Settlement, WorkerId};
-use taskq_core::store::{ClaimRequest, Claimed, StoreError};
+use taskq_core::model::{ClaimedJob, Epoch, FairnessKey, JobId, SettleReason, Settled, Settlement, WorkerId};
+use taskq_core::store::{ClaimRequest, Claimed, StoreError, Turn};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -18,12 +18,31 @@ impl Calls {
             request.queues.iter().map(|wanted| i32::try_from(wanted.slots).unwrap_or(i32::MAX)).collect();
         let lease = Interval(request.lease);
         let oversample = i32::from(request.oversample);
+        let turns = || request.queues.iter().map(|wanted| wanted.turn.as_ref());
+        let actors: Vec<_> = turns().map(|turn| turn.map(|turn| turn.actor.as_str())).collect();
+        let cohorts: Vec<_> =
+            turns().map(|turn| turn.map(|turn| cohort_text(turn.cohort.as_ref()))).collect();
         let rows = self
             .claim
-            .query(&self.statements.claim, &[&request.worker.0, &queues, &slots, &lease, &oversample])
+            .query(
+                &self.statements.claim,
+                &[&request.worker.0, &queues, &slots, &lease, &oversample, &actors, &cohorts],
+            )
             .await?;
-        let jobs = rows.iter().map(claimed).collect::<Result<_, _>>()?;
-        Ok(Claimed { jobs, more: false })
+        let mut claim = Claimed { jobs: Vec::with_capacity(rows.len()), ..Claimed::default() };
+        for row in &rows {
+            let (job, cohort) = claimed(row)?;
+            if let Some(cohort) = cohort {
+                let turn = Turn { actor: job.actor.clone(), cohort };
+                match claim.turns.last_mut() {
+                    // The rows of one queue follow each other.
+                    Some((queue, last)) if *queue == job.queue => *last = turn,
+                    _ => claim.turns.push((job.queue.clone(), turn)),
+                }
+            }
+            claim.jobs.push(job);
+        }
+        Ok(claim)
     }
 
     pub(super) async fn settle(
@@ -56,9 +75,15 @@ impl Calls {
     }
 }
 
-fn claimed(row: &Row) -> Result<ClaimedJob, StoreError> {
+/// A cohort as the column has it.
+fn cohort_text(cohort: Option<&FairnessKey>) -> &str {
+    cohort.map_or("", FairnessKey::as_str)
+}
+
+/// Reads a job and, if its queue's lanes take turns, its cohort.
+fn claimed(row: &Row) -> Result<(ClaimedJob, Option<Option<FairnessKey>>), StoreError> {
     let mut columns = Columns::of(row);
-    Ok(ClaimedJob {
+    let job = ClaimedJob {
         id: JobId(columns.read::<Uuid>()?),
         queue: columns.read_as(|text: String| text.try_into())?,
         actor: columns.read_as(|text: String| text.try_into())?,
@@ -74,5 +99,10 @@ fn claimed(row: &Row) -> Result<ClaimedJob, StoreError> {
         metadata: columns.read::<Option<Jsonb>>()?.map(|json| json.0),
         tags: columns.read::<Option<Vec<String>>>()?.unwrap_or_default(),
         trace_context: columns.read()?,
-    })
+    };
+    let cohort = columns.read_as(|text: Option<String>| {
+        let cohort = text.map(|text| (!text.is_empty()).then(|| FairnessKey::new(text)).transpose());
+        cohort.transpose()
+    })?;
+    Ok((job, cohort))
 }
