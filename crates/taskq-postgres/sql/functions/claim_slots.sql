@@ -18,6 +18,8 @@ AS $$
 DECLARE
     actors text[] := "{schema}".check_claim(worker, queues, slots, lease, oversample);
     settings record;
+    from_actor text;
+    from_cohort text;
 BEGIN
     IF (SELECT count(DISTINCT q.name) FROM unnest(queues) q(name)) < cardinality(queues) THEN
         PERFORM "{schema}".refuse('a queue is named twice');
@@ -28,6 +30,20 @@ BEGIN
     FOR nth IN 1 .. cardinality(queues) LOOP
         SELECT q.paused_at, q.mode, q.cohorts INTO settings FROM "{schema}".queues q WHERE q.queue = queues[nth];
         CONTINUE WHEN settings.paused_at IS NOT NULL;
+        IF settings.mode = 'round_robin' THEN
+            from_actor := turn_actors[nth];
+            -- Behind that lane: no key has a control character.
+            from_cohort := coalesce(turn_cohorts[nth], '') || E'\x01';
+            IF from_actor IS NULL THEN
+                SELECT s.from_actor, s.from_cohort INTO from_actor, from_cohort FROM "{schema}".start_turn(queues[nth], actors) s;
+            END IF;
+            RETURN QUERY SELECT * FROM "{schema}".claim_turns(
+                worker, queues[nth], actors, from_actor, from_cohort, slots[nth], lease);
+            CONTINUE;
+        END IF;
+        IF settings.cohorts THEN
+            PERFORM "{schema}".merge_cohorts(queues[nth], actors, 500);
+        END IF;
         RETURN QUERY SELECT g.*, NULL::text FROM "{schema}".claim_group(
             worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample) g;
     END LOOP;

@@ -1,5 +1,5 @@
 -- Merges ready jobs of a queue that have a cohort into the lanes of their actors (all of them, or those given), at most
--- `max_rows`; returns how many. For queues in strict order, where a job that has a cohort would not be found.
+-- `max_rows`; returns how many, and wakes the workers to look again when there may be more. For queues in strict order, where a job that has a cohort would not be found.
 -- Called by: set_queue, claim, claim_slots. Locks: the jobs, SKIP LOCKED. Indexes: jobs_ready_idx.
 -- One probe for each actor: where the jobs without a cohort end, those that have one begin.
 CREATE OR REPLACE FUNCTION "{schema}".merge_cohorts(name text, actors text[], max_rows integer) RETURNS bigint
@@ -50,6 +50,9 @@ BEGIN
         RETURN 0;
     END IF;
     UPDATE "{schema}".jobs j SET cohort = '' WHERE j.ctid = ANY (tids);
+    IF cardinality(tids) = max_rows THEN
+        PERFORM "{schema}".wake(ARRAY[name]);
+    END IF;
     RETURN cardinality(tids);
 END
 $$;
