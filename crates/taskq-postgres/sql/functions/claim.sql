@@ -18,7 +18,7 @@ AS $$
 DECLARE
     actors text[] := "{schema}".check_claim(
         worker, queues, array_fill(max_jobs, ARRAY[coalesce(cardinality(queues), 0)]), lease, oversample);
-    strict text[];
+    in_order text[];
     mixed text[];
     turning text[];
     parts text[];
@@ -30,7 +30,7 @@ DECLARE
 BEGIN
     SELECT array_agg(q.queue) FILTER (WHERE s.mode IS DISTINCT FROM 'round_robin'), array_agg(q.queue) FILTER (WHERE s.cohorts AND s.mode = 'strict_fifo'),
         array_agg(q.queue) FILTER (WHERE s.mode = 'round_robin')
-    INTO strict, mixed, turning
+    INTO in_order, mixed, turning
     FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q
     LEFT JOIN "{schema}".queues s ON s.queue = q.queue
     WHERE s.paused_at IS NULL;
@@ -40,18 +40,18 @@ BEGIN
     PERFORM "{schema}".merge_cohorts(m.queue, actors, 500) FROM unnest(mixed) m(queue);
     -- A part is a queue in round_robin mode, or NULL: all those in strict order.
     SELECT array_agg(p.part ORDER BY random()) INTO parts
-    FROM (SELECT t.queue AS part FROM unnest(turning) t(queue) UNION ALL SELECT NULL WHERE strict IS NOT NULL) p;
-    weights := coalesce(cardinality(strict), 0) + coalesce(cardinality(turning), 0);
+    FROM (SELECT t.queue AS part FROM unnest(turning) t(queue) UNION ALL SELECT NULL WHERE in_order IS NOT NULL) p;
+    weights := coalesce(cardinality(in_order), 0) + coalesce(cardinality(turning), 0);
     FOR pass IN 1 .. 2 LOOP
         FOR nth IN 1 .. coalesce(cardinality(parts), 0) LOOP
             EXIT WHEN max_jobs <= 0;
-            weight := CASE WHEN parts[nth] IS NULL THEN cardinality(strict) ELSE 1 END;
+            weight := CASE WHEN parts[nth] IS NULL THEN cardinality(in_order) ELSE 1 END;
             share := CASE pass WHEN 1 THEN ceil(max_jobs::float8 * weight / weights) ELSE max_jobs END;
             weights := weights - weight;
             IF parts[nth] IS NULL THEN
                 RETURN QUERY SELECT g.* FROM (
                     SELECT array_agg(q.queue) AS queues, array_agg(a.actor) AS actors
-                    FROM unnest(strict) q(queue) CROSS JOIN unnest(actors) a(actor)
+                    FROM unnest(in_order) q(queue) CROSS JOIN unnest(actors) a(actor)
                 ) lanes CROSS JOIN LATERAL "{schema}".claim_group(
                     worker, lanes.queues, lanes.actors, share, lease, oversample) g;
             ELSE

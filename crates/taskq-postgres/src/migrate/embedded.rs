@@ -40,6 +40,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "error_record.sql",
     "event_level.sql",
     "fail_late.sql",
+    "fairness_problem.sql",
     "forget_workers.sql",
     "heartbeat.sql",
     "held.sql",

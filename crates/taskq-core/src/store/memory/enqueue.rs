@@ -16,7 +16,10 @@ use crate::model::{
 impl State {
     pub(super) fn enqueue(&mut self, now: Timestamp, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         for (index, job) in jobs.iter().enumerate() {
-            validate::element(index, validate::job(job).and_then(|()| self.check_fairness(job)).and_then(|()| deadline(now, job)))?;
+            validate::element(
+                index,
+                validate::job(job).and_then(|()| self.check_fairness(job)).and_then(|()| deadline(now, job)),
+            )?;
         }
         Ok(jobs.into_iter().map(|job| self.enqueue_one(now, job)).collect())
     }

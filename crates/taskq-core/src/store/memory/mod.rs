@@ -34,8 +34,8 @@ pub use clock::{Clock, TestClock};
 
 use super::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueMode, QueueSet, QueueSummary, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
+    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueMode, QueueSet, QueueSummary, Reclaimed,
+    Registration, Retried, RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
     ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,

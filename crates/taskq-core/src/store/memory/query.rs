@@ -7,8 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::{
-    ActorSummary, Count, Ending, JobFilter, QueueSummary, Stats, StoreError, WorkerState,
-    WorkerSummary,
+    ActorSummary, Count, Ending, JobFilter, QueueSummary, Stats, StoreError, WorkerState, WorkerSummary,
 };
 use super::state::{Lane, State};
 use super::workers::Session;
@@ -60,7 +59,8 @@ impl State {
         let unfinished = self.jobs.values().filter(|job| !job.status.is_terminal());
         let of_jobs = unfinished.map(|job| &job.queue);
         let of_workers = self.alive_sessions(now).flat_map(|session| &session.queues);
-        let names: BTreeSet<&QueueName> = of_jobs.chain(of_workers).chain(&self.paused.queues).chain(self.modes.keys()).collect();
+        let names: BTreeSet<&QueueName> =
+            of_jobs.chain(of_workers).chain(&self.paused.queues).chain(self.modes.keys()).collect();
         names.into_iter().map(|queue| self.queue(now, queue)).collect()
     }
 
