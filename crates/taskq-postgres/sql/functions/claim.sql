@@ -18,42 +18,48 @@ AS $$
 DECLARE
     actors text[] := "{schema}".check_claim(
         worker, queues, array_fill(max_jobs, ARRAY[coalesce(cardinality(queues), 0)]), lease, oversample);
-    in_order text[];
-    mixed text[];
-    turning text[];
+    settings record;
+    lane_queues text[];
+    lane_actors text[];
     parts text[];
     full_parts text[];
-    weight integer;
-    weights integer;
+    weights integer[];
     share integer;
     got integer;
 BEGIN
-    SELECT array_agg(q.queue) FILTER (WHERE s.mode IS DISTINCT FROM 'round_robin'), array_agg(q.queue) FILTER (WHERE s.cohorts AND s.mode = 'strict_fifo'),
-        array_agg(q.queue) FILTER (WHERE s.mode = 'round_robin')
-    INTO in_order, mixed, turning
-    FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q
-    LEFT JOIN "{schema}".queues s ON s.queue = q.queue
-    WHERE s.paused_at IS NULL;
     IF actors = '{}' THEN
         RETURN;
     END IF;
-    PERFORM "{schema}".merge_cohorts(m.queue, actors, 500) FROM unnest(mixed) m(queue);
+    SELECT * INTO settings FROM "{schema}".queue_settings(queues);
+    SELECT array_agg(q.queue), array_agg(a.actor) INTO lane_queues, lane_actors
+    FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q CROSS JOIN unnest(actors) a(actor)
+    WHERE (q.queue = ANY (settings.paused)) IS NOT TRUE AND (q.queue = ANY (settings.turning)) IS NOT TRUE;
+    IF settings.mixed IS NOT NULL THEN
+        PERFORM "{schema}".merge_cohorts(m.queue, actors, 500)
+        FROM unnest(settings.mixed) m(queue) WHERE (m.queue = ANY (settings.paused)) IS NOT TRUE;
+    END IF;
+    IF settings.turning IS NULL THEN
+        IF lane_queues IS NOT NULL THEN
+            RETURN QUERY SELECT * FROM "{schema}".claim_group(worker, lane_queues, lane_actors, max_jobs, lease, oversample);
+        END IF;
+        RETURN;
+    END IF;
     -- A part is a queue in round_robin mode, or NULL: all those in strict order.
-    SELECT array_agg(p.part ORDER BY random()) INTO parts
-    FROM (SELECT t.queue AS part FROM unnest(turning) t(queue) UNION ALL SELECT NULL WHERE in_order IS NOT NULL) p;
-    weights := coalesce(cardinality(in_order), 0) + coalesce(cardinality(turning), 0);
+    SELECT array_agg(p.part ORDER BY p.place), array_agg(p.weight ORDER BY p.place) INTO parts, weights
+    FROM (
+        SELECT t.queue AS part, 1 AS weight, random() AS place FROM unnest(settings.turning) t(queue)
+        WHERE (t.queue = ANY (settings.paused)) IS NOT TRUE
+        UNION ALL
+        SELECT NULL, cardinality(lane_queues) / cardinality(actors), random() WHERE lane_queues IS NOT NULL
+    ) p;
     FOR pass IN 1 .. 2 LOOP
         FOR nth IN 1 .. coalesce(cardinality(parts), 0) LOOP
             EXIT WHEN max_jobs <= 0;
-            weight := CASE WHEN parts[nth] IS NULL THEN cardinality(in_order) ELSE 1 END;
-            share := CASE pass WHEN 1 THEN ceil(max_jobs::float8 * weight / weights) ELSE max_jobs END;
-            weights := weights - weight;
+            share := CASE pass
+                WHEN 1 THEN ceil(max_jobs::float8 * weights[nth] / (SELECT sum(w.weight) FROM unnest(weights[nth:]) w(weight)))
+                ELSE max_jobs END;
             IF parts[nth] IS NULL THEN
-                RETURN QUERY SELECT g.* FROM (
-                    SELECT array_agg(q.queue) AS queues, array_agg(a.actor) AS actors
-                    FROM unnest(in_order) q(queue) CROSS JOIN unnest(actors) a(actor)
-                ) lanes CROSS JOIN LATERAL "{schema}".claim_group(
-                    worker, lanes.queues, lanes.actors, share, lease, oversample) g;
+                RETURN QUERY SELECT * FROM "{schema}".claim_group(worker, lane_queues, lane_actors, share, lease, oversample);
             ELSE
                 RETURN QUERY SELECT t.id, t.queue, t.actor, t.epoch, t.attempt, t.max_attempts, t.priority, t.payload,
                     t.payload_version, t.scheduled_at, t.schedule_to_close, t.start_to_close, t.fairness_key,
@@ -70,7 +76,6 @@ BEGIN
         END LOOP;
         -- Those that gave all they were asked for may have more.
         parts := full_parts;
-        full_parts := NULL;
     END LOOP;
 END
 $$;

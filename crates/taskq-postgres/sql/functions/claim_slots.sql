@@ -21,16 +21,18 @@ DECLARE
     from_actor text;
     from_cohort text;
 BEGIN
-    IF (SELECT count(DISTINCT q.name) FROM unnest(queues) q(name)) < cardinality(queues) THEN
-        PERFORM "{schema}".refuse('a queue is named twice');
+    IF cardinality(queues) > 1 THEN
+        IF (SELECT count(DISTINCT q.name) FROM unnest(queues) q(name)) < cardinality(queues) THEN
+            PERFORM "{schema}".refuse('a queue is named twice');
+        END IF;
     END IF;
     IF actors = '{}' THEN
         RETURN;
     END IF;
+    SELECT * INTO settings FROM "{schema}".queue_settings(queues);
     FOR nth IN 1 .. cardinality(queues) LOOP
-        SELECT q.paused_at, q.mode, q.cohorts INTO settings FROM "{schema}".queues q WHERE q.queue = queues[nth];
-        CONTINUE WHEN settings.paused_at IS NOT NULL;
-        IF settings.mode = 'round_robin' THEN
+        CONTINUE WHEN queues[nth] = ANY (settings.paused);
+        IF queues[nth] = ANY (settings.turning) THEN
             from_actor := turn_actors[nth];
             -- Behind that lane: no key has a control character.
             from_cohort := coalesce(turn_cohorts[nth], '') || E'\x01';
@@ -41,7 +43,7 @@ BEGIN
                 worker, queues[nth], actors, from_actor, from_cohort, slots[nth], lease);
             CONTINUE;
         END IF;
-        IF settings.cohorts THEN
+        IF queues[nth] = ANY (settings.mixed) THEN
             PERFORM "{schema}".merge_cohorts(queues[nth], actors, 500);
         END IF;
         RETURN QUERY SELECT g.*, NULL::text FROM "{schema}".claim_group(

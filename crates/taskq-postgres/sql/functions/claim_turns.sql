@@ -2,7 +2,8 @@
 -- priority DESC, scheduled_at, id. The first turn has the first lane at or behind (`from_actor`, `from_cohort`) in the
 -- ring, which is ordered by actor and cohort and closed: behind its last lane comes its first.
 -- Called by: claim, claim_slots, which have checked the worker. Locks: the worker's row FOR KEY SHARE once there are
--- candidates, then the jobs with SKIP LOCKED. Indexes: jobs_ready_idx, workers_pkey.
+-- candidates, then the jobs with SKIP LOCKED. Indexes: jobs_ready_idx, workers_pkey,
+-- settings_pkey.
 --
 -- The walk: which cohorts exist is found by one probe of the index for each lane, which goes from the lane before to the
 -- next entry behind it; that entry is the lane's first job. So a claim visits as many lanes as it wants jobs, one probe
@@ -30,6 +31,7 @@ AS $$
 DECLARE
     now timestamptz;
     lease_end timestamptz;
+    tell boolean;
     -- The actors in the order of the walk; the one that it starts within comes last once more, for the lanes before.
     stops text[];
     split boolean;
@@ -48,7 +50,6 @@ DECLARE
     full_actors text[];
     full_cohorts text[];
     passes integer := 0;
-    loud boolean;
 BEGIN
     SELECT array_agg(a.actor ORDER BY a.actor COLLATE "C" < from_actor, a.actor COLLATE "C") INTO stops
     FROM unnest(actors) a(actor);
@@ -109,7 +110,8 @@ BEGIN
 
         IF now IS NULL THEN
             -- The first candidates: from here the worker cannot be declared lost until this transaction ends.
-            SELECT w.lease_expires_at INTO lease_end
+            SELECT w.lease_expires_at, (SELECT s.value = '"all"' FROM "{schema}".settings s WHERE s.name = 'event_level')
+            INTO lease_end, tell
             FROM "{schema}".workers w WHERE w.id = worker AND w.state = 'active' FOR KEY SHARE;
             now := "{schema}".clock_now();
             IF lease_end IS NULL OR lease_end <= now THEN
@@ -153,18 +155,19 @@ BEGIN
         heads := NULL;
 
         IF tids IS NOT NULL THEN
-            loud := "{schema}".event_level() = 'all';
             RETURN QUERY
                 WITH claimed AS (
                     UPDATE "{schema}".jobs j
                     SET status = 'running', attempt = j.attempt + 1, claim_epoch = j.claim_epoch + 1,
                         locked_by_worker = worker, started_at = now
                     WHERE j.ctid = ANY (tids)
-                    RETURNING j.*
+                    RETURNING j.id, j.queue, j.actor, j.claim_epoch, j.attempt, j.max_attempts, j.priority, j.payload,
+                        j.payload_version, j.scheduled_at, j.schedule_to_close, j.start_to_close, j.fairness_key,
+                        j.identity_key, j.metadata, j.tags, j.trace_context, j.cohort
                 ), told AS (
                     INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
                     SELECT c.id, now, 'claimed', jsonb_build_object('epoch', c.claim_epoch, 'attempt', c.attempt, 'worker', worker)
-                    FROM claimed c WHERE loud
+                    FROM claimed c WHERE tell
                 )
                 SELECT c.id, c.queue, c.actor, c.claim_epoch, c.attempt, c.max_attempts, c.priority, c.payload,
                     c.payload_version, c.scheduled_at, c.schedule_to_close, c.start_to_close, c.fairness_key,

@@ -32,7 +32,8 @@ statements! {
         scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context, cohort
         FROM "{schema}".claim_slots($1, $2, $3, $4, $5, $6, $7)"#,
         [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4, TEXT_ARRAY, TEXT_ARRAY];
-    settle: r#"SELECT id, reason, status FROM "{schema}".settle($1, $2)"#, [UUID, JSONB];
+    settle: r#"SELECT applied, others, reasons, statuses FROM "{schema}".settle_batch($1, $2, $3, $4, $5)"#,
+        [UUID, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, JSONB_ARRAY];
     heartbeat: r#"SELECT kind, job_id, epoch FROM "{schema}".heartbeat($1, $2, $3, $4)"#,
         [UUID, INTERVAL, JSONB, INTERVAL];
     held: r#"SELECT id, epoch, started_at FROM "{schema}".held($1, $2)"#, [UUID, TIMESTAMPTZ];
