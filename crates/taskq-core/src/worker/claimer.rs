@@ -129,7 +129,7 @@ impl Claimer {
             let slots = self.session.slots.free(index).min(room).min(CLAIM_LIMIT);
             if self.looks.0[index] && slots > 0 {
                 room -= slots;
-                wanted.push((index, QueueSlots { queue: queue.clone(), slots }));
+                wanted.push((index, QueueSlots { queue: queue.clone(), slots, turn: None }));
             }
         }
         wanted
