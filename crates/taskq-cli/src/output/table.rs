@@ -16,9 +16,14 @@ pub(crate) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    let rows: Vec<_> = rows.into_iter().collect();
-    let said: Vec<_> =
-        (0..N).filter(|column| *column == 0 || rows.iter().any(|row| !row[*column].is_empty())).collect();
+    columns(header.map(str::to_owned).to_vec(), rows.into_iter().map(Vec::from).collect())
+}
+
+/// Lays out a table whose columns are known only when the program runs; every row has as many cells as the header.
+pub(crate) fn columns(header: Vec<String>, rows: Vec<Vec<String>>) -> String {
+    let said: Vec<_> = (0..header.len())
+        .filter(|column| *column == 0 || rows.iter().any(|row| !row[*column].is_empty()))
+        .collect();
     let mut table = bare();
     table.set_header(said.iter().map(|column| header[*column].to_uppercase()));
     for row in &rows {

@@ -1,0 +1,39 @@
+//! Benchmarks: what taskq does with a server, as ratios to what the same server does with plain SQL in the same run.
+//!
+//! One benchmark a file; what they share: the [`scene`] they run in, the [`probe`] that tells what a stretch of work
+//! costs, [`rounds`] that interleave the cases, worker processes ([`crew`] outside, [`child`] inside), and the
+//! [`report`]. `docs/design/benchmarks.md` says how each figure is measured.
+
+mod child;
+mod clock;
+mod crew;
+mod drain;
+mod latency;
+mod machine;
+mod probe;
+mod progress;
+mod report;
+mod rounds;
+mod scene;
+mod seed;
+mod sql_loop;
+
+pub(crate) use child::{is_asked_for, run as run_worker};
+pub(crate) use progress::Progress;
+pub(crate) use report::{Report, ReportFile};
+pub(crate) use scene::{Left, Scene};
+
+use crate::cli::BenchCommand;
+use crate::exit::Failure;
+
+/// Runs one benchmark.
+pub(crate) async fn run(
+    command: &BenchCommand,
+    scene: &Scene,
+    progress: &Progress,
+) -> Result<Report, Failure> {
+    match command {
+        BenchCommand::Drain(args) => drain::run(args, scene, progress).await,
+        BenchCommand::Latency(args) => latency::run(args, scene, progress).await,
+    }
+}
