@@ -3,15 +3,18 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use taskq::store::PostgresStore;
-use taskq::{Client, ConnectOptions, Context, JobError, JobResult, Json, SchemaName, Worker, WorkerHandle};
+use taskq::{Client, ConnectOptions, Context, JobError, JobResult, Json, SchemaName, Worker};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::clock::{now_ns, own_cpu_ns, own_peak_bytes};
+use super::job::Numbered;
 use crate::exit::{Exit, Failure, with_sources};
 use crate::logging;
 
@@ -34,6 +37,8 @@ pub(super) struct Orders {
     pub(super) actors: Vec<String>,
     pub(super) slots: u32,
     pub(super) body: Body,
+    /// Run this many bodies in as many bare tasks as there are slots, without taskq.
+    pub(super) bare: Option<u64>,
 }
 
 /// What the handler does.
@@ -48,6 +53,14 @@ pub(super) enum Body {
         /// How long.
         ms: u64,
     },
+}
+
+impl Body {
+    async fn run(self) {
+        if let Self::Wait { ms } = self {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+        }
+    }
 }
 
 /// A line of a worker process.
@@ -82,13 +95,6 @@ pub(super) struct Done {
     pub(super) peak_bytes: Option<u64>,
 }
 
-/// The payload of a benchmark's job.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Payload {
-    /// Its number.
-    pub(super) n: u64,
-}
-
 /// Says whether the arguments ask for this role.
 pub(crate) fn is_asked_for(arguments: &[OsString]) -> bool {
     matches!(arguments, [_, word] if word == WORD)
@@ -110,16 +116,18 @@ async fn serve() -> Result<Exit, Failure> {
     let Some(orders) = commands.recv().await else { return Ok(Exit::Done) };
     let orders: Orders = serde_json::from_str(&orders)
         .map_err(|error| Failure::usage(format!("orders that cannot be read: {error}")))?;
+    if let Some(bodies) = orders.bare {
+        return run_bare(&orders, bodies, commands).await;
+    }
     let schema = SchemaName::new(&orders.schema).map_err(|error| Failure::usage(error.to_string()))?;
     let store = PostgresStore::connect(&orders.dsn, ConnectOptions::new().schema(schema)).await?;
     let (started, starts) = mpsc::unbounded_channel();
     let worker = worker(&Client::new(store), &orders, &started)?;
-    say(Said::Ready { cpu_ns: own_cpu_ns() })?;
-    if commands.recv().await.as_deref() != Some(GO) {
+    if !told_to_go(&mut commands).await? {
         return Ok(Exit::Done);
     }
     let worker = worker.start();
-    let watched = watch(&worker, commands, starts).await;
+    let watched = watch(|| worker.counts().succeeded, || worker.is_finished(), commands, starts).await;
     worker.stop();
     let report = worker.join().await.map_err(|error| Failure::failed(with_sources(&error)))?;
     watched?;
@@ -128,6 +136,35 @@ async fn serve() -> Result<Exit, Failure> {
     } else {
         Err(Failure::failed("attempts were left unsettled"))
     }
+}
+
+/// Runs bodies in tasks that do nothing else.
+async fn run_bare(
+    orders: &Orders,
+    bodies: u64,
+    mut commands: mpsc::UnboundedReceiver<String>,
+) -> Result<Exit, Failure> {
+    if !told_to_go(&mut commands).await? {
+        return Ok(Exit::Done);
+    }
+    let (next, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    for _ in 0..orders.slots {
+        let (next, ended, body) = (Arc::clone(&next), Arc::clone(&ended), orders.body);
+        tokio::spawn(async move {
+            while next.fetch_add(1, Ordering::Relaxed) < bodies {
+                body.run().await;
+                ended.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    let (_started, starts) = mpsc::unbounded_channel();
+    watch(|| ended.load(Ordering::Relaxed), || false, commands, starts).await?;
+    Ok(Exit::Done)
+}
+
+async fn told_to_go(commands: &mut mpsc::UnboundedReceiver<String>) -> Result<bool, Failure> {
+    say(Said::Ready { cpu_ns: own_cpu_ns() })?;
+    Ok(commands.recv().await.as_deref() == Some(GO))
 }
 
 fn worker(
@@ -146,21 +183,19 @@ fn worker(
 
 async fn handle(payload: Json, body: Body, started: mpsc::UnboundedSender<Said>) -> JobResult<Option<Json>> {
     let at_ns = now_ns();
-    let Payload { n } = payload.parse().map_err(|error| JobError::fail(error.to_string()))?;
-    match body {
-        Body::Nothing => {}
-        Body::Wait { ms } => tokio::time::sleep(Duration::from_millis(ms)).await,
-        Body::Tell => {
-            // Nobody listens any more once the worker stops.
-            let _ = started.send(Said::Started { n, at_ns });
-        }
+    let Numbered { n } = payload.parse().map_err(|error| JobError::fail(error.to_string()))?;
+    if body == Body::Tell {
+        // Nobody listens any more once the worker stops.
+        let _ = started.send(Said::Started { n, at_ns });
     }
+    body.run().await;
     Ok(None)
 }
 
 /// Reports until there is a command to stop, or the benchmark is gone.
 async fn watch(
-    worker: &WorkerHandle,
+    ended: impl Fn() -> u64,
+    is_over: impl Fn() -> bool,
     mut commands: mpsc::UnboundedReceiver<String>,
     mut starts: mpsc::UnboundedReceiver<Said>,
 ) -> Result<(), Failure> {
@@ -173,7 +208,7 @@ async fn watch(
             _ = commands.recv() => return Ok(()),
             Some(start) = starts.recv() => say(start)?,
             _ = looks.tick() => {
-                let succeeded = worker.counts().succeeded;
+                let succeeded = ended();
                 let changed = succeeded != done.succeeded;
                 if changed {
                     done = Done { at_ns: now_ns(), succeeded, cpu_ns: own_cpu_ns(), ..done };
@@ -185,7 +220,7 @@ async fn watch(
                     say(Said::Progress(done))?;
                     unsaid = 0;
                 }
-                if worker.is_finished() {
+                if is_over() {
                     return Ok(());
                 }
             }

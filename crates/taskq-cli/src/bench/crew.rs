@@ -8,7 +8,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
 use super::child::{Done, GO, Orders, Said, WORD};
-use super::clock::now_ns;
+use super::clock::{now_ns, seconds};
 use crate::exit::Failure;
 use crate::program::this_binary;
 
@@ -173,6 +173,12 @@ impl Track {
     pub(super) fn elapsed_ns(&self) -> u64 {
         let last = self.members.iter().map(|done| done.at_ns).max().unwrap_or(self.began_ns);
         last.saturating_sub(self.began_ns)
+    }
+
+    /// How many jobs a second, from the begin to the end of the last one.
+    #[expect(clippy::cast_precision_loss, reason = "a rate is computed")]
+    pub(super) fn rate(&self) -> f64 {
+        self.succeeded() as f64 / seconds(self.elapsed_ns())
     }
 
     /// Nanoseconds from the begin to when `jobs` had succeeded, by a straight line between what was told.

@@ -8,7 +8,7 @@ use super::crew::{Crew, Track};
 use super::probe::{Probe, Spent, wal_note};
 use super::progress::Progress;
 use super::report::{Report, Row};
-use super::rounds::{Rounds, best, interleave, median, median_ratio};
+use super::rounds::{Rates, Rounds, interleave};
 use super::scene::{QUEUE, Scene};
 use super::sql_loop::{self, Through};
 use super::{machine::Machine, seed};
@@ -104,17 +104,14 @@ async fn compare_with_loops(
     let cases: Vec<_> = by.into_iter().map(|by| Case { by, jobs: args.jobs }).collect();
     let drained = measure(args, rounds, &cases, scene, progress).await?;
 
-    let rates: Vec<Vec<f64>> =
-        drained.iter().map(|samples| samples.iter().map(Drained::rate).collect()).collect();
-    let best_loop = best(rates[0].iter().copied());
-    let best_tuned = best(rates[2..].iter().flatten().copied());
+    let rates: Vec<Rates> = drained.iter().map(|samples| rates_of(samples)).collect();
+    let best_tuned = rates[2..].iter().map(Rates::best).fold(0.0, f64::max);
     let row = |at: usize| {
-        let rate = best(rates[at].iter().copied());
-        let mut row = row_of(&cases[at], &drained[at])
-            .with("ratio_to_sql_loop", rate / best_loop)
-            .with("ratio_to_sql_loop_median", median_ratio(&rates[at], &rates[0]));
+        let row = row_of(&cases[at], &drained[at])
+            .with("ratio_to_sql_loop", rates[at].ratio_to(&rates[0]))
+            .with("ratio_to_sql_loop_median", rates[at].median_ratio_to(&rates[0]));
         if args.tuned && matches!(cases[at].by, By::Workers { .. }) {
-            row = row.with("ratio_to_best_tuned", rate / best_tuned);
+            return row.with("ratio_to_best_tuned", rates[at].best() / best_tuned);
         }
         row
     };
@@ -133,22 +130,24 @@ async fn compare_depths(
     let shallow = SHALLOW.min(ready);
     let cases = [Case { by, jobs: shallow }, Case { by, jobs: ready }];
     let drained = measure(args, rounds, &cases, scene, progress).await?;
-    let best_of = |samples: &[Drained]| best(samples.iter().map(Drained::rate));
     let first = |drained: &Drained| {
         #[expect(clippy::cast_precision_loss, reason = "a rate is computed")]
         drained.track.as_ref().map_or(0.0, |track| shallow as f64 / seconds(track.ns_at(shallow)))
     };
-    let (slow, fast) = (best_of(&drained[1]), best_of(&drained[0]));
-    let first_rate = best(drained[1].iter().map(first));
+    let (of_shallow, of_deep) = (rates_of(&drained[0]), rates_of(&drained[1]));
+    let of_first = Rates::of(drained[1].iter().map(first));
     Ok(vec![
-        row_of(&cases[0], &drained[0]).with("case_of", "ready"),
+        row_of(&cases[0], &drained[0]),
         row_of(&cases[1], &drained[1])
-            .with("case_of", "ready")
-            .with("ratio_to_shallow", slow / fast)
+            .with("ratio_to_shallow", of_deep.ratio_to(&of_shallow))
             // The same number of jobs in both.
-            .with("jobs_per_s_of_first", first_rate)
-            .with("ratio_to_shallow_of_first", first_rate / fast),
+            .with("jobs_per_s_of_first", of_first.best())
+            .with("ratio_to_shallow_of_first", of_first.ratio_to(&of_shallow)),
     ])
+}
+
+pub(super) fn rates_of(samples: &[Drained]) -> Rates {
+    Rates::of(samples.iter().map(Drained::rate))
 }
 
 async fn measure(
@@ -234,6 +233,7 @@ pub(super) fn orders(scene: &Scene, slots: u32, processes: u32, actors: u32, bod
         actors: actor_names(actors),
         slots: (slots / processes).clamp(1, SLOTS_LIMIT),
         body,
+        bare: None,
     };
     vec![of_one; processes as usize]
 }
@@ -252,7 +252,6 @@ fn name(by: By) -> &'static str {
 
 /// The figures of the fastest round, and the median of all rates.
 fn row_of(case: &Case, samples: &[Drained]) -> Row {
-    let rate = median(samples.iter().map(Drained::rate));
     let row = Row::of(name(case.by)).with("jobs", case.jobs).with("rounds", samples.len() as u64);
     let row = match case.by {
         By::Workers { slots, processes } => row.with("slots", slots).with("processes", processes),
@@ -262,7 +261,7 @@ fn row_of(case: &Case, samples: &[Drained]) -> Row {
     let mut row = row
         .with("elapsed_s", fastest.elapsed_s)
         .with("jobs_per_s", fastest.rate())
-        .with("jobs_per_s_median", rate)
+        .with("jobs_per_s_median", rates_of(samples).median())
         .with("wal_bytes_per_job", fastest.spent.wal_bytes_per(fastest.jobs))
         .with("wal_bytes", fastest.spent.wal_bytes)
         .with("wal_full_page_bytes", fastest.spent.full_page_bytes)

@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
-use taskq::{Client, Job};
+use taskq::Client;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -14,10 +12,12 @@ use super::child::Body;
 use super::clock::{now_ns, seconds};
 use super::crew::Crew;
 use super::drain::orders;
+use super::job::Numbered;
 use super::machine::Machine;
 use super::progress::Progress;
 use super::report::{Report, Row};
 use super::scene::Scene;
+use super::times::Times;
 use crate::cli::LatencyArgs;
 use crate::exit::Failure;
 
@@ -26,19 +26,8 @@ const WARM_UP: u64 = 50;
 /// After a job is started, the worker is given this much time to be idle again, and a random part of as much more, so
 /// that no period of its own is hit again and again.
 const REST_MS: u64 = 10;
-/// Times up to an hour are told apart, to three digits.
-const LONGEST_NS: u64 = 3_600_000_000_000;
-const DIGITS: u8 = 3;
-
 const COLUMNS: [&str; 9] =
     ["case", "jobs", "rate_per_s", "p50_ms", "p95_ms", "p99_ms", "max_ms", "enqueue_p50_ms", "late_p99_ms"];
-
-/// A job that says when it was started.
-#[derive(Serialize, Deserialize, Job)]
-#[job(actor = "bench.noop.0", queue = "bench")]
-struct Tick {
-    n: u64,
-}
 
 /// Runs the benchmark.
 pub(super) async fn run(args: &LatencyArgs, scene: &Scene, progress: &Progress) -> Result<Report, Failure> {
@@ -64,31 +53,27 @@ pub(super) async fn run(args: &LatencyArgs, scene: &Scene, progress: &Progress) 
             alone.row("one at a time", args.slots),
             busy.row("at random times", args.slots)
                 .with("rate_per_s", busy.rate())
-                .with("late_p99_ms", milliseconds(busy.late.value_at_quantile(0.99))),
+                .with("late_p99_ms", busy.late.at_ms(0.99)),
         ],
         columns: &COLUMNS,
         notes: Vec::new(),
     })
 }
 
-/// Times of some jobs, in nanoseconds.
-struct Times {
+/// What was measured of some jobs.
+struct Picked {
     /// From the call to the start of the handler.
-    pickup: Histogram<u64>,
+    pickup: Times,
     /// From the call to its return, when the job is committed.
-    enqueue: Histogram<u64>,
+    enqueue: Times,
     /// How late the calls were made.
-    late: Histogram<u64>,
+    late: Times,
     elapsed_s: f64,
 }
 
-impl Times {
-    fn new() -> Result<Self, Failure> {
-        let histogram = || {
-            Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
-                .map_err(|error| Failure::failed(error.to_string()))
-        };
-        Ok(Self { pickup: histogram()?, enqueue: histogram()?, late: histogram()?, elapsed_s: 0.0 })
+impl Picked {
+    fn new() -> Self {
+        Self { pickup: Times::new(), enqueue: Times::new(), late: Times::new(), elapsed_s: 0.0 }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a rate is computed")]
@@ -97,21 +82,16 @@ impl Times {
     }
 
     fn row(&self, case: &str, slots: u32) -> Row {
-        let at = |quantile| milliseconds(self.pickup.value_at_quantile(quantile));
         Row::of(case)
             .with("jobs", self.pickup.len())
             .with("slots", slots)
-            .with("p50_ms", at(0.5))
-            .with("p95_ms", at(0.95))
-            .with("p99_ms", at(0.99))
-            .with("max_ms", milliseconds(self.pickup.max()))
-            .with("enqueue_p50_ms", milliseconds(self.enqueue.value_at_quantile(0.5)))
-            .with("enqueue_p99_ms", milliseconds(self.enqueue.value_at_quantile(0.99)))
+            .with("p50_ms", self.pickup.at_ms(0.5))
+            .with("p95_ms", self.pickup.at_ms(0.95))
+            .with("p99_ms", self.pickup.at_ms(0.99))
+            .with("max_ms", self.pickup.max_ms())
+            .with("enqueue_p50_ms", self.enqueue.at_ms(0.5))
+            .with("enqueue_p99_ms", self.enqueue.at_ms(0.99))
     }
-}
-
-fn milliseconds(ns: u64) -> f64 {
-    seconds(ns) * 1_000.0
 }
 
 async fn one_at_a_time(
@@ -120,23 +100,23 @@ async fn one_at_a_time(
     first: u64,
     jobs: u64,
     progress: &Progress,
-) -> Result<Times, Failure> {
-    let mut times = Times::new()?;
+) -> Result<Picked, Failure> {
+    let mut picked = Picked::new();
     for n in first..first + jobs {
         tokio::time::sleep(Duration::from_millis(REST_MS + fastrand::u64(0..REST_MS))).await;
         let called_ns = now_ns();
-        client.enqueue(&Tick { n }).await.map_err(refused)?;
-        times.enqueue.saturating_record(now_ns() - called_ns);
+        client.enqueue(&Numbered { n }).await.map_err(refused)?;
+        picked.enqueue.note(now_ns() - called_ns);
         let started_ns = loop {
             let (started, at_ns) = crew.started().await?;
             if started == n {
                 break at_ns;
             }
         };
-        times.pickup.saturating_record(started_ns.saturating_sub(called_ns));
+        picked.pickup.note(started_ns.saturating_sub(called_ns));
         progress.advance(1);
     }
-    Ok(times)
+    Ok(picked)
 }
 
 /// Lets jobs arrive at random, each at a time of its own whatever became of those before it.
@@ -146,38 +126,38 @@ async fn at_random(
     first: u64,
     args: &LatencyArgs,
     progress: &Progress,
-) -> Result<Times, Failure> {
-    let mut times = Times::new()?;
+) -> Result<Picked, Failure> {
+    let mut picked = Picked::new();
     let jobs = u64::from(args.rate) * u64::from(args.seconds);
     let began_ns = now_ns();
     let mut arrivals = arrivals(jobs, args.rate, began_ns);
     let (mut calls, mut called, mut started) = (JoinSet::new(), HashMap::new(), HashMap::new());
-    while times.pickup.len() < jobs {
+    while picked.pickup.len() < jobs {
         tokio::select! {
             Some(due_ns) = arrivals.recv() => {
                 let n = first + called.len() as u64;
                 let called_ns = now_ns();
                 called.insert(n, called_ns);
-                times.late.saturating_record(called_ns.saturating_sub(due_ns));
+                picked.late.note(called_ns.saturating_sub(due_ns));
                 let client = client.clone();
-                calls.spawn(async move { client.enqueue(&Tick { n }).await.map(|_| now_ns() - called_ns) });
+                calls.spawn(async move { client.enqueue(&Numbered { n }).await.map(|_| now_ns() - called_ns) });
             }
             Some(call) = calls.join_next() => {
                 let took_ns = call.map_err(|error| Failure::failed(error.to_string()))?.map_err(refused)?;
-                times.enqueue.saturating_record(took_ns);
+                picked.enqueue.note(took_ns);
             }
             start = crew.started() => {
                 let (n, at_ns) = start?;
                 // A job that runs twice has been picked up once.
                 if let Some(called_ns) = called.get(&n) && started.insert(n, at_ns).is_none() {
-                    times.pickup.saturating_record(at_ns.saturating_sub(*called_ns));
+                    picked.pickup.note(at_ns.saturating_sub(*called_ns));
                     progress.advance(1);
                 }
             }
         }
     }
-    times.elapsed_s = seconds(now_ns() - began_ns);
-    Ok(times)
+    picked.elapsed_s = seconds(now_ns() - began_ns);
+    Ok(picked)
 }
 
 /// Sends the times at which jobs arrive, when they have come: a thread waits more exactly than a timer of the runtime.

@@ -8,15 +8,21 @@ mod child;
 mod clock;
 mod crew;
 mod drain;
+mod enqueue;
+mod idle;
+mod job;
 mod latency;
 mod machine;
+mod plain;
 mod probe;
 mod progress;
 mod report;
 mod rounds;
+mod scale;
 mod scene;
 mod seed;
 mod sql_loop;
+mod times;
 
 pub(crate) use child::{is_asked_for, run as run_worker};
 pub(crate) use progress::Progress;
@@ -35,5 +41,7 @@ pub(crate) async fn run(
     match command {
         BenchCommand::Drain(args) => drain::run(args, scene, progress).await,
         BenchCommand::Latency(args) => latency::run(args, scene, progress).await,
+        BenchCommand::Enqueue(args) => enqueue::run(args, scene, progress).await,
+        BenchCommand::Scale(args) => scale::run(args, scene, progress).await,
     }
 }

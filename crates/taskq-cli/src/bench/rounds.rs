@@ -43,14 +43,35 @@ pub(super) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// Returns the largest figure.
-pub(super) fn best(figures: impl IntoIterator<Item = f64>) -> f64 {
-    figures.into_iter().fold(0.0, f64::max)
-}
+/// What a case did per second, in each of its rounds.
+#[derive(Clone, Debug)]
+pub(super) struct Rates(Vec<f64>);
 
-/// Pairs the figures that two cases gave in the same round and returns the median of their ratios.
-pub(super) fn median_ratio(of: &[f64], to: &[f64]) -> f64 {
-    median(of.iter().zip(to).map(|(of, to)| of / to))
+impl Rates {
+    /// Collects the rates of a case in the order of its rounds.
+    pub(super) fn of(rates: impl IntoIterator<Item = f64>) -> Self {
+        Self(rates.into_iter().collect())
+    }
+
+    /// Returns the rate of the fastest round.
+    pub(super) fn best(&self) -> f64 {
+        self.0.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Returns the rate of the middle round.
+    pub(super) fn median(&self) -> f64 {
+        median(self.0.iter().copied())
+    }
+
+    /// Divides the best by the best of another case.
+    pub(super) fn ratio_to(&self, other: &Self) -> f64 {
+        self.best() / other.best()
+    }
+
+    /// Divides what both did in the same round; returns the middle of the ratios.
+    pub(super) fn median_ratio_to(&self, other: &Self) -> f64 {
+        median(self.0.iter().zip(&other.0).map(|(of, to)| of / to))
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +95,13 @@ mod tests {
         assert!((median([3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
         assert!((median([4.0, 1.0]) - 2.5).abs() < f64::EPSILON);
         assert!((median([]) - 0.0).abs() < f64::EPSILON);
-        assert!((median_ratio(&[1.0, 4.0, 9.0], &[2.0, 2.0, 3.0]) - 2.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn rates_are_compared_by_the_best_and_round_by_round() {
+        let (of, to) = (Rates::of([1.0, 4.0, 9.0]), Rates::of([2.0, 2.0, 3.0]));
+        assert!((of.ratio_to(&to) - 3.0).abs() < f64::EPSILON);
+        assert!((of.median_ratio_to(&to) - 2.0).abs() < f64::EPSILON);
+        assert!((of.median() - 4.0).abs() < f64::EPSILON);
     }
 }

@@ -78,6 +78,7 @@ pub(crate) struct Scene {
     facts: ServerFacts,
     cpu: Option<ServerCpu>,
     walinspect: Option<String>,
+    statements: Option<String>,
 }
 
 impl Scene {
@@ -105,7 +106,8 @@ impl Scene {
         let row = control.one("SELECT pg_backend_pid(), inet_client_port()", &[]).await?;
         let cpu = row.get::<_, Option<i32>>(1).and_then(|port| ServerCpu::find(row.get(0), port));
         let walinspect = control.extension("pg_walinspect", "pg_get_wal_stats").await?;
-        Ok(Self { server, database, control, facts, cpu, walinspect })
+        let statements = control.extension("pg_stat_statements", "pg_stat_statements").await?;
+        Ok(Self { server, database, control, facts, cpu, walinspect, statements })
     }
 
     /// The options of a private server.
@@ -139,9 +141,19 @@ impl Scene {
         self.walinspect.as_deref()
     }
 
+    /// The view `pg_stat_statements`, with its schema, where the server has it.
+    pub(super) fn statements(&self) -> Option<&str> {
+        self.statements.as_deref()
+    }
+
     /// Where the database is.
     pub(super) fn database(&self) -> &DatabaseSettings {
         &self.database
+    }
+
+    /// Opens a connection for plain SQL.
+    pub(super) async fn session(&self) -> Result<Session, Failure> {
+        Session::open(&self.database).await
     }
 
     /// Opens a client as programs do.

@@ -24,6 +24,10 @@ pub(crate) enum BenchCommand {
     Drain(DrainArgs),
     /// Time from the call that enqueues a job to the start of its handler.
     Latency(LatencyArgs),
+    /// Enqueue one at a time, from many callers, and many in one call, beside bare inserts and COPY.
+    Enqueue(EnqueueBenchArgs),
+    /// Share the slots among processes, compare short waits with bare tasks, and count what an idle worker costs.
+    Scale(ScaleArgs),
 }
 
 impl BenchCommand {
@@ -32,6 +36,8 @@ impl BenchCommand {
         match self {
             Self::Drain(args) => &args.shared,
             Self::Latency(args) => &args.shared,
+            Self::Enqueue(args) => &args.shared,
+            Self::Scale(args) => &args.shared,
         }
     }
 
@@ -40,11 +46,16 @@ impl BenchCommand {
     /// # Errors
     /// Slots that cannot be shared evenly.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        match self {
-            Self::Drain(DrainArgs { slots, processes, .. }) if slots % processes != 0 => Err(Failure::usage(
-                format!("--slots: {slots} slots cannot be shared evenly by {processes} processes"),
-            )),
-            _ => Ok(()),
+        let (slots, processes) = match self {
+            Self::Drain(args) => (args.slots, std::slice::from_ref(&args.processes)),
+            Self::Scale(args) => (args.slots, args.processes.as_slice()),
+            Self::Latency(_) | Self::Enqueue(_) => return Ok(()),
+        };
+        match processes.iter().find(|processes| !slots.is_multiple_of(**processes)) {
+            Some(processes) => Err(Failure::usage(format!(
+                "--slots: {slots} slots cannot be shared evenly by {processes} processes"
+            ))),
+            None => Ok(()),
         }
     }
 }
@@ -110,6 +121,48 @@ pub(crate) struct LatencyArgs {
     /// How many jobs run at once.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SLOTS, value_parser = value_parser!(u32).range(1..=10_000))]
     pub(crate) slots: u32,
+    #[command(flatten)]
+    pub(crate) shared: BenchArgs,
+}
+
+/// What `taskq bench enqueue` is told.
+#[derive(Args, Debug)]
+pub(crate) struct EnqueueBenchArgs {
+    /// How many jobs are enqueued one at a time, and then by the callers together, in each round.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) calls: u64,
+    /// How many callers enqueue at once.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=1_000))]
+    pub(crate) callers: u32,
+    /// How many jobs are enqueued in one call.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) batch: u64,
+    #[command(flatten)]
+    pub(crate) repeats: RepeatArgs,
+    #[command(flatten)]
+    pub(crate) shared: BenchArgs,
+}
+
+/// What `taskq bench scale` is told.
+#[derive(Args, Debug)]
+pub(crate) struct ScaleArgs {
+    /// How many jobs are drained in each round.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = value_parser!(u64).range(JOBS))]
+    pub(crate) jobs: u64,
+    /// How many jobs run at once, in all processes together.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=10_000))]
+    pub(crate) slots: u32,
+    /// The numbers of processes that share the slots; the others are compared with the first.
+    #[arg(long, value_name = "N", num_args = 1.., default_values_t = [1, 2, 4, 8], value_parser = value_parser!(u32).range(1..=64))]
+    pub(crate) processes: Vec<u32>,
+    /// How many jobs that wait 1 ms are run in 4 slots, and in 4 bare tasks.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) waits: u64,
+    /// How long idle workers are watched, for each number of slots, once alone and once two together.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = value_parser!(u32).range(1..=3_600))]
+    pub(crate) idle_seconds: u32,
+    #[command(flatten)]
+    pub(crate) repeats: RepeatArgs,
     #[command(flatten)]
     pub(crate) shared: BenchArgs,
 }

@@ -12,7 +12,7 @@ mod worker;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use bench::{BenchCommand, DrainArgs, LatencyArgs};
+pub(crate) use bench::{BenchCommand, DrainArgs, EnqueueBenchArgs, LatencyArgs, ScaleArgs};
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
 pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};

@@ -13,7 +13,7 @@ fn report(db: &Database, arguments: &[&str]) -> Value {
     let path = directory.path().join("report.json");
     let ran = run(db.taskq(["bench"]).args(arguments).arg("--json").arg(&path));
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-    assert!(ran.stdout.starts_with("PostgreSQL ") && ran.stdout.contains("\nCASE "), "{ran:?}");
+    assert!(ran.stdout.starts_with("PostgreSQL ") && ran.stdout.contains("CASE "), "{ran:?}");
     let report: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(report["bench"], arguments[0]);
     for setting in ["fsync", "synchronous_commit", "shared_buffers", "max_wal_size", "jit"] {
@@ -72,6 +72,71 @@ async fn latencies_are_told_of_quiet_and_of_random_arrivals() {
     positive(busy, &["rate_per_s"]);
 }
 
+#[tokio::test]
+async fn enqueues_are_compared_with_plain_writes() {
+    let db = Database::new().await;
+    let report =
+        report(&db, &["enqueue", "--calls", "20", "--callers", "3", "--batch", "50", "--repeats", "1"]);
+    let rows = report["rows"].as_array().unwrap();
+    let cases: Vec<_> =
+        rows.iter().map(|row| (row["part"].as_str().unwrap(), row["case"].as_str().unwrap())).collect();
+    assert_eq!(
+        cases,
+        [
+            ("one at a time", "insert"),
+            ("one at a time", "function"),
+            ("one at a time", "client"),
+            ("3 callers", "insert"),
+            ("3 callers", "insert, a connection each"),
+            ("3 callers", "client"),
+            ("50 in one call", "copy"),
+            ("50 in one call", "function"),
+            ("50 in one call", "client"),
+        ]
+    );
+    for row in rows {
+        positive(row, &["jobs_per_s", "jobs_per_s_median", "p50_ms"]);
+        positive(row, &[if row["part"] == "50 in one call" { "ratio_to_copy" } else { "ratio_to_insert" }]);
+    }
+}
+
+#[tokio::test]
+async fn processes_waits_and_idle_workers_are_measured() {
+    let db = Database::new().await;
+    let small = [
+        "scale",
+        "--jobs",
+        "200",
+        "--slots",
+        "4",
+        "--processes",
+        "1",
+        "2",
+        "--waits",
+        "40",
+        "--repeats",
+        "1",
+        "--idle-seconds",
+        "1",
+    ];
+    let report = report(&db, &small);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!((&rows[0]["processes"], &rows[1]["processes"]), (&json!(1), &json!(2)));
+    positive(&rows[1], &["jobs_per_s", "ratio_to_first"]);
+    positive(&rows[2], &["jobs_per_s"]);
+    positive(&rows[3], &["jobs_per_s", "ratio_to_bare_tasks"]);
+    let idle: Vec<_> =
+        rows[4..].iter().map(|row| (row["case"].as_str().unwrap(), row["slots"].as_u64().unwrap())).collect();
+    assert_eq!(idle, [("leader", 1), ("worker", 1), ("leader", 1_000), ("worker", 1_000)]);
+    for row in &rows[4..] {
+        positive(row, &["connections"]);
+        assert!(
+            row["statements_per_s"].is_null(),
+            "no extension is made in a database that is not the benchmark's: {row}"
+        );
+    }
+}
+
 fn bench(arguments: &[&str]) -> Command {
     let mut command = taskq();
     // Nothing that is refused needs a server.
@@ -90,6 +155,8 @@ fn options_out_of_bounds_are_refused() {
     refused(&["drain", "--slots", "32", "--processes", "5"], "cannot be shared evenly");
     refused(&["drain", "--repeats", "0"], "--repeats");
     refused(&["latency", "--rate", "0"], "--rate");
+    refused(&["enqueue", "--callers", "0"], "--callers");
+    refused(&["scale", "--slots", "4", "--processes", "1", "3"], "shared evenly by 3 processes");
     refused(&["fly"], "fly");
     refused(&["drain", "--json", "/nonexistent/report.json"], "--json: cannot write");
 }

@@ -1,0 +1,12 @@
+//! The benchmarks' job.
+
+use serde::{Deserialize, Serialize};
+use taskq::Job;
+
+/// A job that has a number and nothing to do. Its handler in a worker process is told by its orders.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, Job)]
+#[job(actor = "bench.noop.0", queue = "bench")]
+pub(super) struct Numbered {
+    /// Tells it from the others.
+    pub(super) n: u64,
+}
