@@ -10,7 +10,7 @@ use super::progress::Progress;
 use super::report::{Report, Row};
 use super::rounds::{Rates, Rounds, interleave};
 use super::scene::{QUEUE, Scene};
-use super::sql_loop::{self, Through};
+use super::sql_loop::{self, Through, Turns};
 use super::{machine::Machine, seed};
 use crate::cli::DrainArgs;
 use crate::exit::Failure;
@@ -94,7 +94,14 @@ async fn compare_with_loops(
     progress: &Progress,
 ) -> Result<Vec<Row>, Failure> {
     let workers = |slots| By::Workers { slots, processes: args.processes };
-    let mut by = vec![By::Loop(Through::Statements), By::Loop(Through::Functions), workers(args.slots)];
+    let mut by = vec![
+        By::Loop(Through::Procedure),
+        By::Loop(Through::Turns(Turns::Statements)),
+        By::Loop(Through::Turns(Turns::Functions)),
+        workers(args.slots),
+    ];
+    // The worker's row is the last.
+    let worker = by.len() - 1;
     if args.tuned {
         by.extend(GRID.iter().filter(|slots| **slots != args.slots).map(|slots| workers(*slots)));
         if args.slots != DEFAULT_SLOTS {
@@ -105,7 +112,7 @@ async fn compare_with_loops(
     let drained = measure(args, rounds, &cases, scene, progress).await?;
 
     let rates: Vec<Rates> = drained.iter().map(|samples| rates_of(samples)).collect();
-    let best_tuned = rates[2..].iter().map(Rates::best).fold(0.0, f64::max);
+    let best_tuned = rates[worker..].iter().map(Rates::best).fold(0.0, f64::max);
     let row = |at: usize| {
         let row = row_of(&cases[at], &drained[at])
             .with("ratio_to_sql_loop", rates[at].ratio_to(&rates[0]))
@@ -115,7 +122,7 @@ async fn compare_with_loops(
         }
         row
     };
-    Ok([0, 1].into_iter().chain(3..cases.len()).chain([2]).map(row).collect())
+    Ok((0..worker).chain(worker + 1..cases.len()).chain([worker]).map(row).collect())
 }
 
 /// The rate at which a deep queue is worked off beside that of a shallow one.
@@ -244,8 +251,9 @@ fn actor_names(actors: u32) -> Vec<String> {
 
 fn name(by: By) -> &'static str {
     match by {
-        By::Loop(Through::Statements) => "sql loop",
-        By::Loop(Through::Functions) => "function loop",
+        By::Loop(Through::Procedure) => "sql loop",
+        By::Loop(Through::Turns(Turns::Statements)) => "client loop",
+        By::Loop(Through::Turns(Turns::Functions)) => "function loop",
         By::Workers { .. } => "worker",
     }
 }

@@ -10,8 +10,6 @@ use super::report::Row;
 use super::scene::Scene;
 use crate::exit::Failure;
 
-/// The numbers of slots that must not make a difference.
-const SLOTS: [u32; 2] = [1, 1_000];
 /// How long a worker may take until it leads, and to be quiet after that.
 const PATIENCE: Duration = Duration::from_mins(1);
 const REST: Duration = Duration::from_secs(3);
@@ -35,14 +33,18 @@ const LEADS: &str = r#"
 const BOTH_WORK: &str = r#"SELECT count(*) = 2 FROM "{schema}".workers WHERE state = 'active'"#;
 
 /// Watches an idle leader, then the same beside another worker; the difference is the other one's.
-pub(super) async fn rows(scene: &Scene, seconds: u32, progress: &Progress) -> Result<Vec<Row>, Failure> {
+pub(super) async fn rows(
+    scene: &Scene,
+    slots: &[u32],
+    seconds: u32,
+    progress: &Progress,
+) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    for slots in SLOTS {
+    for slots in slots.iter().copied() {
         progress.say(format!("idle: {slots} slots"));
         scene.empty().await?;
         let leader = start(scene, slots, LEADER).await?;
-        until(scene, r#"SELECT EXISTS (SELECT FROM "{schema}".leader WHERE expires_at > clock_timestamp())"#)
-            .await?;
+        until(scene, LEADS).await?;
         let of_leader = watch(scene, seconds, progress).await?;
         let connections = connections(scene, LEADER).await?;
         rows.push(row("leader", slots, of_leader, connections));
@@ -120,11 +122,6 @@ async fn connections(scene: &Scene, name: &str) -> Result<u64, Failure> {
     let count = "SELECT count(*) FROM pg_stat_activity WHERE starts_with(application_name, $1)";
     let found: i64 = scene.control().one(count, &[&name]).await?.get(0);
     Ok(u64::try_from(found).unwrap_or(0))
-}
-
-/// How many seconds [`rows`] watches.
-pub(super) fn watched_seconds(seconds: u32) -> u64 {
-    2 * SLOTS.len() as u64 * u64::from(seconds)
 }
 
 #[cfg(test)]

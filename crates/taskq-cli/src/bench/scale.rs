@@ -41,11 +41,11 @@ pub(super) async fn run(args: &ScaleArgs, scene: &Scene, progress: &Progress) ->
     progress.expect(
         2 * units(args.jobs, args.processes.len())
             + 3 * units(args.waits, 1)
-            + idle::watched_seconds(args.idle_seconds),
+            + 2 * args.idle_slots.len() as u64 * u64::from(args.idle_seconds),
     );
     let mut rows = processes(args, rounds, scene, progress).await?;
     rows.extend(waits(args, rounds, scene, progress).await?);
-    rows.extend(idle::rows(scene, args.idle_seconds, progress).await?);
+    rows.extend(idle::rows(scene, &args.idle_slots, args.idle_seconds, progress).await?);
     let no_statements = scene.statements().is_none().then(|| {
         "Statements were not counted: the extension pg_stat_statements is not in this database.".to_owned()
     });

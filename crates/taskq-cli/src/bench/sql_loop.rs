@@ -12,14 +12,26 @@ use crate::exit::Failure;
 /// How many jobs each round claims and settles.
 pub(super) const BATCH: i32 = 200;
 
-/// What the loop calls.
+/// Where the loop runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Through {
-    /// Two statements of its own: the least that keeps the same rows.
+    /// A procedure of its own that loops on the server: the least that keeps the same rows.
+    Procedure,
+    /// A client that claims and settles in turn, which brings it the payloads.
+    Turns(Turns),
+}
+
+/// What a client calls in turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turns {
+    /// Two statements of its own.
     Statements,
     /// The public functions `claim` and `settle`.
     Functions,
 }
+
+const PROCEDURE: &str = include_str!("sql/loop.sql");
+const CALL: &str = "CALL pg_temp.drain($1, $2, $3, NULL)";
 
 /// The heads of the actors' lanes, merged, locked by key where nobody else has them, and updated by their ids.
 const CLAIM: &str = r#"
@@ -89,16 +101,29 @@ pub(super) async fn drain(
     mut seen: impl FnMut(u64),
 ) -> Result<Looped, Failure> {
     Session::alone(scene.database(), async |session| {
-        let mut rounds = Loop::prepare(session, through, queue, actors).await?;
+        let rounds = match through {
+            Through::Procedure => {
+                session.run(PROCEDURE).await?;
+                None
+            }
+            Through::Turns(turns) => Some(Loop::prepare(session, turns, queue, actors).await?),
+        };
         let probe = Probe::start(scene).await?;
         let (began_ns, began_cpu_ns, mut jobs) = (now_ns(), own_cpu_ns(), 0);
-        loop {
-            let ended = rounds.turn().await?;
-            if ended == 0 {
-                break;
+        match rounds {
+            Some(rounds) => loop {
+                let ended = rounds.turn().await?;
+                if ended == 0 {
+                    break;
+                }
+                seen(ended);
+                jobs += ended;
+            },
+            None => {
+                let ended: i64 = session.one(CALL, &[&queue, &actors, &BATCH]).await?.get(0);
+                jobs = u64::try_from(ended).unwrap_or(0);
+                seen(jobs);
             }
-            seen(ended);
-            jobs += ended;
         }
         let (elapsed_ns, cpu_ns) = (now_ns() - began_ns, own_cpu_ns() - began_cpu_ns);
         // While its session is there: what has ended is counted only once the server has noticed.
@@ -110,7 +135,7 @@ pub(super) async fn drain(
 
 struct Loop<'a> {
     session: &'a Session,
-    through: Through,
+    turns: Turns,
     queue: &'a str,
     actors: &'a [String],
     worker: Uuid,
@@ -121,17 +146,17 @@ struct Loop<'a> {
 impl<'a> Loop<'a> {
     async fn prepare(
         session: &'a Session,
-        through: Through,
+        turns: Turns,
         queue: &'a str,
         actors: &'a [String],
     ) -> Result<Self, Failure> {
         let worker = Uuid::now_v7();
-        let (claim, settle) = match through {
-            Through::Statements => {
+        let (claim, settle) = match turns {
+            Turns::Statements => {
                 session.run(PLANNER).await?;
                 (CLAIM, SETTLE)
             }
-            Through::Functions => {
+            Turns::Functions => {
                 let register =
                     r#"SELECT "{schema}".register_worker($1, ARRAY[$2], $3, interval '1 hour', NULL)"#;
                 session.one(register, &[&worker, &queue, &actors]).await?;
@@ -140,14 +165,14 @@ impl<'a> Loop<'a> {
         };
         let claim = session.client.prepare(&session.sql(claim)).await?;
         let settle = session.client.prepare(&session.sql(settle)).await?;
-        Ok(Self { session, through, queue, actors, worker, claim, settle })
+        Ok(Self { session, turns, queue, actors, worker, claim, settle })
     }
 
     /// Claims a batch and settles it; returns how many jobs that ended.
-    async fn turn(&mut self) -> Result<u64, Failure> {
+    async fn turn(&self) -> Result<u64, Failure> {
         let (client, worker) = (&self.session.client, &self.worker);
-        match self.through {
-            Through::Statements => {
+        match self.turns {
+            Turns::Statements => {
                 let parameters: [&(dyn ToSql + Sync); 4] =
                     [&self.queue, &self.actors, &i64::from(BATCH), worker];
                 let claimed = client.query(&self.claim, &parameters).await?;
@@ -157,7 +182,7 @@ impl<'a> Loop<'a> {
                 let ids: Vec<Uuid> = claimed.iter().map(|row| row.get(0)).collect();
                 Ok(client.execute(&self.settle, &[&ids, worker]).await?)
             }
-            Through::Functions => {
+            Turns::Functions => {
                 let claimed = client.query(&self.claim, &[&self.queue, &BATCH, worker]).await?;
                 if claimed.is_empty() {
                     return Ok(0);

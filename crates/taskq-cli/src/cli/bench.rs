@@ -158,6 +158,9 @@ pub(crate) struct ScaleArgs {
     /// How many jobs that wait 1 ms are run in 4 slots, and in 4 bare tasks.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=10_000_000))]
     pub(crate) waits: u64,
+    /// The numbers of slots of idle workers; they must not make a difference.
+    #[arg(long, value_name = "N", num_args = 1.., default_values_t = [1, 1_000], value_parser = value_parser!(u32).range(1..=10_000))]
+    pub(crate) idle_slots: Vec<u32>,
     /// How long idle workers are watched, for each number of slots, once alone and once two together.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = value_parser!(u32).range(1..=3_600))]
     pub(crate) idle_seconds: u32,
