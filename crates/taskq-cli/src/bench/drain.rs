@@ -195,7 +195,7 @@ async fn by_loop(
     progress: &Progress,
 ) -> Result<Drained, Failure> {
     let actors = actor_names(actors);
-    seed::ready(scene, QUEUE, &actors, jobs, progress).await?;
+    seed::ready(scene, &actors, jobs, progress).await?;
     let looped = sql_loop::drain(scene, through, QUEUE, &actors, |jobs| progress.advance(jobs)).await?;
     if looped.jobs != jobs {
         return Err(Failure::failed(format!("the loop ended {} of {jobs} jobs", looped.jobs)));
@@ -212,7 +212,7 @@ pub(super) async fn by_workers(
     progress: &Progress,
 ) -> Result<Drained, Failure> {
     let actors = orders.first().map_or(&[][..], |orders| &orders.actors);
-    seed::ready(scene, QUEUE, actors, jobs, progress).await?;
+    seed::ready(scene, actors, jobs, progress).await?;
     let mut crew = Crew::start(orders).await?;
     let probe = Probe::start(scene).await?;
     let mut track = crew.go().await?;

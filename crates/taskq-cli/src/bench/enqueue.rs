@@ -237,9 +237,9 @@ async fn in_one_call(scene: &Scene, by: By, jobs: u64) -> Result<Written, Failur
             }
             By::Copy | By::Insert | By::InsertApart => {
                 let session = scene.session().await?;
-                plain::copy(&session, &numbered[..1]).await?;
+                plain::copy(&session, numbered[..1].iter().copied(), &[Numbered::ACTOR]).await?;
                 let began_ns = now_ns();
-                plain::copy(&session, &numbered).await?;
+                plain::copy(&session, numbered.iter().copied(), &[Numbered::ACTOR]).await?;
                 now_ns() - began_ns
             }
         },

@@ -6,7 +6,9 @@
 
 mod child;
 mod clock;
+mod copy;
 mod crew;
+mod depth;
 mod drain;
 mod enqueue;
 mod idle;
@@ -40,6 +42,7 @@ pub(crate) async fn run(
 ) -> Result<Report, Failure> {
     match command {
         BenchCommand::Drain(args) => drain::run(args, scene, progress).await,
+        BenchCommand::Depth(args) => depth::run(args, scene, progress).await,
         BenchCommand::Latency(args) => latency::run(args, scene, progress).await,
         BenchCommand::Enqueue(args) => enqueue::run(args, scene, progress).await,
         BenchCommand::Scale(args) => scale::run(args, scene, progress).await,

@@ -45,6 +45,11 @@ impl Row {
         self
     }
 
+    /// Returns a figure that is a number.
+    pub(super) fn number(&self, field: &str) -> Option<f64> {
+        self.get(field)?.as_f64()
+    }
+
     fn get(&self, field: &str) -> Option<&Value> {
         self.0.iter().find(|(name, _)| name == field).map(|(_, value)| value)
     }

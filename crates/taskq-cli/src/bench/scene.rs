@@ -1,6 +1,7 @@
 //! Where a benchmark runs: a server, and a scratch schema of its own on it.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use taskq::migrate::Migrator;
@@ -75,6 +76,8 @@ pub(crate) struct Scene {
     database: DatabaseSettings,
     /// Holds the lock that keeps a second benchmark out of the schema.
     control: Session,
+    /// Further schemas, held by the lock of the connection that they were made through.
+    annexes: Mutex<Vec<Arc<Session>>>,
     facts: ServerFacts,
     cpu: Option<ServerCpu>,
     walinspect: Option<String>,
@@ -92,9 +95,7 @@ impl Scene {
         // The library's own words for whatever is wrong with the DSN or the server.
         migrator.status().await.map_err(migration)?;
         let control = Session::open(&database).await?;
-        claim_schema(&control, &database.schema).await?;
-        migrator.up(None).await.map_err(migration)?;
-        control.run(&format!("COMMENT ON SCHEMA \"{{schema}}\" IS '{MARK}'")).await?;
+        make_schema(&control, &database).await?;
         if server.is_some() {
             // A server without one of them has less to tell.
             for extension in ["pg_walinspect", "pg_stat_statements"] {
@@ -107,7 +108,7 @@ impl Scene {
         let cpu = row.get::<_, Option<i32>>(1).and_then(|port| ServerCpu::find(row.get(0), port));
         let walinspect = control.extension("pg_walinspect", "pg_get_wal_stats").await?;
         let statements = control.extension("pg_stat_statements", "pg_stat_statements").await?;
-        Ok(Self { server, database, control, facts, cpu, walinspect, statements })
+        Ok(Self { server, database, control, annexes: Mutex::default(), facts, cpu, walinspect, statements })
     }
 
     /// The options of a private server.
@@ -156,6 +157,17 @@ impl Scene {
         Session::open(&self.database).await
     }
 
+    /// Makes one more scratch schema, for a benchmark that compares tables with each other.
+    pub(super) async fn annex(&self, name: &str) -> Result<Annex, Failure> {
+        let schema = SchemaName::new(&format!("{}_{name}", self.database.schema))
+            .map_err(|error| Failure::usage(format!("--schema: {error}")))?;
+        let database = DatabaseSettings { dsn: self.database.dsn.clone(), schema };
+        let control = Arc::new(Session::open(&database).await?);
+        make_schema(&control, &database).await?;
+        self.annexes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&control));
+        Ok(Annex { database, control })
+    }
+
     /// Opens a client as programs do.
     pub(super) async fn client(&self) -> Result<Client, Failure> {
         let options = ConnectOptions::new().schema(self.database.schema.clone());
@@ -180,10 +192,37 @@ impl Scene {
             (Some(server), false) => server.stop().await.map_err(failed).map(|()| None),
             (None, true) => Ok(Some(Left { dsn: None, schema: self.facts.schema, stop_command: None })),
             (None, false) => {
-                self.control.run(r#"DROP SCHEMA "{schema}" CASCADE"#).await?;
+                let annexes = self.annexes.into_inner().unwrap_or_else(PoisonError::into_inner);
+                for session in annexes.iter().map(AsRef::as_ref).chain([&self.control]) {
+                    session.run(r#"DROP SCHEMA IF EXISTS "{schema}" CASCADE"#).await?;
+                }
                 Ok(None)
             }
         }
+    }
+}
+
+/// One more scratch schema. It goes when the scene is closed.
+pub(super) struct Annex {
+    database: DatabaseSettings,
+    /// A connection that nothing is measured on, which holds the schema's lock.
+    control: Arc<Session>,
+}
+
+impl Annex {
+    /// Begins anew: nothing is in the schema, and nothing is known of what was.
+    pub(super) async fn renew(&self) -> Result<(), Failure> {
+        make_schema(&self.control, &self.database).await
+    }
+
+    /// A connection that nothing is measured on.
+    pub(super) fn control(&self) -> &Session {
+        &self.control
+    }
+
+    /// Opens a connection for plain SQL.
+    pub(super) async fn session(&self) -> Result<Session, Failure> {
+        Session::open(&self.database).await
     }
 }
 
@@ -206,6 +245,16 @@ fn settings(server: Option<&PrivateServer>, given: GivenDatabase) -> Result<Data
         database.schema = SchemaName::new(SCHEMA).map_err(|error| Failure::failed(error.to_string()))?;
     }
     Ok(database)
+}
+
+/// Makes a schema that is the benchmark's own, in place of one that an earlier benchmark left.
+async fn make_schema(control: &Session, database: &DatabaseSettings) -> Result<(), Failure> {
+    claim_schema(control, &database.schema).await?;
+    // Marked from the begin, so that what fails half-way is not left to a person.
+    let create = format!(r#"CREATE SCHEMA "{{schema}}"; COMMENT ON SCHEMA "{{schema}}" IS '{MARK}'"#);
+    control.run(&create).await?;
+    let migrator = Migrator::new(&database.dsn, database.schema.clone()).map_err(migration)?;
+    migrator.up(None).await.map(drop).map_err(migration)
 }
 
 /// Makes sure that the schema is a benchmark's to drop, and drops what an earlier one left.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use taskq::DEFAULT_SLOTS;
 
 use crate::exit::Failure;
@@ -22,6 +22,8 @@ one run. Build with --release.")]
 pub(crate) enum BenchCommand {
     /// Drain a queue of jobs that do nothing, beside a loop of plain SQL.
     Drain(DrainArgs),
+    /// Claim 50 jobs from queues of different depths, whatever else the table holds and the planner believes.
+    Depth(DepthArgs),
     /// Time from the call that enqueues a job to the start of its handler.
     Latency(LatencyArgs),
     /// Enqueue one at a time, from many callers, and many in one call, beside bare inserts and COPY.
@@ -35,6 +37,7 @@ impl BenchCommand {
     pub(crate) fn shared(&self) -> &BenchArgs {
         match self {
             Self::Drain(args) => &args.shared,
+            Self::Depth(args) => &args.shared,
             Self::Latency(args) => &args.shared,
             Self::Enqueue(args) => &args.shared,
             Self::Scale(args) => &args.shared,
@@ -49,6 +52,7 @@ impl BenchCommand {
         let (slots, processes) = match self {
             Self::Drain(args) => (args.slots, std::slice::from_ref(&args.processes)),
             Self::Scale(args) => (args.slots, args.processes.as_slice()),
+            Self::Depth(args) => return args.check(),
             Self::Latency(_) | Self::Enqueue(_) => return Ok(()),
         };
         match processes.iter().find(|processes| !slots.is_multiple_of(**processes)) {
@@ -104,6 +108,83 @@ pub(crate) struct DrainArgs {
     pub(crate) repeats: RepeatArgs,
     #[command(flatten)]
     pub(crate) shared: BenchArgs,
+}
+
+/// What `taskq bench depth` is told.
+#[derive(Args, Debug)]
+pub(crate) struct DepthArgs {
+    /// How many jobs are ready; every depth is compared with the smallest.
+    #[arg(long, value_name = "N", num_args = 1.., default_values_t = [1_000, 10_000, 50_000, 200_000, 1_000_000], value_parser = value_parser!(u64).range(100..=100_000_000))]
+    pub(crate) depths: Vec<u64>,
+    /// The mode of the queue.
+    #[arg(long, default_value = "both")]
+    pub(crate) mode: ModeArg,
+    /// In which states of table and planner; `all` stands for each of them.
+    #[arg(long, value_name = "STATE", num_args = 1.., default_value = "all")]
+    pub(crate) states: Vec<StateArg>,
+    /// Compare with the statements of an older system, which claimed with one large statement.
+    #[arg(long)]
+    pub(crate) experiments: bool,
+    /// How many claims are measured of each depth in each state; each is rolled back.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..=100_000))]
+    pub(crate) rounds: u32,
+    #[command(flatten)]
+    pub(crate) shared: BenchArgs,
+}
+
+/// The mode of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum ModeArg {
+    /// One order for all jobs.
+    StrictFifo,
+    /// Lanes take turns.
+    RoundRobin,
+    /// One after the other.
+    Both,
+}
+
+/// A state of the table and the planner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum StateArg {
+    /// All of them.
+    All,
+    /// Never analyzed.
+    NeverAnalyzed,
+    /// Never analyzed, and with plans that were made when the table held a handful of rows.
+    PlannedEmpty,
+    /// Analyzed when it was empty.
+    AnalyzedEmpty,
+    /// Analyzed as it is.
+    Analyzed,
+    /// With plans that do not know their parameters.
+    GenericPlans,
+    /// With the server's compiler of expressions on, whatever its default.
+    JitOn,
+    /// With that compiler off.
+    JitOff,
+    /// Beside as many jobs that are scheduled for later.
+    Scheduled,
+    /// Beside as many that are finished.
+    Finished,
+    /// Beside as many that run.
+    Running,
+    /// Beside as many ready ones of actors that are not served.
+    OtherActors,
+    /// Of 48 actors, beside 8.
+    Actors,
+    /// Of 10,000 cohorts, beside 10; in round_robin mode only.
+    Cohorts,
+}
+
+impl DepthArgs {
+    fn check(&self) -> Result<(), Failure> {
+        if self.mode == ModeArg::StrictFifo && self.states.contains(&StateArg::Cohorts) {
+            return Err(Failure::usage("--states cohorts: a queue in strict_fifo mode has no cohorts"));
+        }
+        Ok(())
+    }
 }
 
 /// What `taskq bench latency` is told.

@@ -12,7 +12,9 @@ mod worker;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use bench::{BenchCommand, DrainArgs, EnqueueBenchArgs, LatencyArgs, ScaleArgs};
+pub(crate) use bench::{
+    BenchCommand, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModeArg, ScaleArgs, StateArg,
+};
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
 pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};
