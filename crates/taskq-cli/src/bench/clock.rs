@@ -87,7 +87,38 @@ impl ServerCpu {
     }
 }
 
+/// The processor time of one process of a server on this machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackendCpu {
+    pid: u32,
+}
+
+/// How often a backend is looked at until it sleeps.
+const LOOKS: u32 = 1_000;
+
+impl BackendCpu {
+    /// Names a process of the server. It must be known that the server runs on this machine.
+    pub(super) fn of(backend: i32) -> Option<Self> {
+        Some(Self { pid: u32::try_from(backend).ok()? })
+    }
+
+    /// Reads the nanoseconds that it has run. It has just answered: it is given a moment to fall asleep, since the
+    /// system counts a stretch of running at its end.
+    pub(super) fn read(self) -> Option<u64> {
+        let pid = self.pid.to_string();
+        for _ in 0..LOOKS {
+            if Process::read(&pid)?.sleeps {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let schedstat = fs::read_to_string(Path::new("/proc").join(pid).join("schedstat")).ok()?;
+        schedstat.split(' ').next()?.parse().ok()
+    }
+}
+
 struct Process {
+    sleeps: bool,
     parent: u32,
     /// User and system time.
     ticks: u64,
@@ -103,6 +134,7 @@ impl Process {
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
         Some(Self {
+            sleeps: fields.first() == Some(&"S"),
             parent: fields.get(1)?.parse().ok()?,
             ticks: number(11)? + number(12)?,
             ticks_of_ended: number(13)? + number(14)?,

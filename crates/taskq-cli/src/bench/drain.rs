@@ -22,7 +22,7 @@ const WARM_UP_JOBS: u64 = 20_000;
 /// How many jobs are ready in the shallow queue that `--ready` compares with.
 const SHALLOW: u64 = 20_000;
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 14] = [
     "case",
     "jobs",
     "slots",
@@ -35,6 +35,7 @@ const COLUMNS: [&str; 13] = [
     "wal_bytes_per_job",
     "worker_cpu_s",
     "server_cpu_s",
+    "cpu_us_per_job",
     "worker_peak_bytes",
 ];
 
@@ -65,6 +66,13 @@ impl Drained {
     #[expect(clippy::cast_precision_loss, reason = "a rate is computed")]
     pub(super) fn rate(&self) -> f64 {
         self.jobs as f64 / self.elapsed_s
+    }
+
+    /// The processor time of a job, of the worker and the server together.
+    #[expect(clippy::cast_precision_loss, reason = "a share is computed")]
+    fn cpu_us_per_job(&self) -> Option<f64> {
+        let cpu_s = self.worker_cpu_s + self.spent.server_cpu_s?;
+        Some(cpu_s * 1e6 / self.jobs as f64)
     }
 }
 
@@ -274,7 +282,8 @@ fn row_of(case: &Case, samples: &[Drained]) -> Row {
         .with("wal_bytes", fastest.spent.wal_bytes)
         .with("wal_full_page_bytes", fastest.spent.full_page_bytes)
         .with("worker_cpu_s", fastest.worker_cpu_s)
-        .with("server_cpu_s", fastest.spent.server_cpu_s);
+        .with("server_cpu_s", fastest.spent.server_cpu_s)
+        .with("cpu_us_per_job", fastest.cpu_us_per_job());
     if let Some(track) = &fastest.track {
         row = row
             .with("worker_peak_at_10_percent_bytes", track.peak_bytes_at(case.jobs / 10))

@@ -61,6 +61,51 @@ async fn a_drain_tells_rates_ratios_and_what_they_cost() {
 }
 
 #[tokio::test]
+async fn depths_are_compared_in_every_state_that_is_asked_for() {
+    let db = Database::new().await;
+    let states = ["--states", "planned_empty", "analyzed", "actors", "--mode", "strict_fifo"];
+    let report = report(&db, &[&["depth", "--depths", "300", "100", "--rounds", "2"][..], &states].concat());
+    let rows = report["rows"].as_array().unwrap();
+    let found: Vec<_> =
+        rows.iter().map(|row| (row["case"].as_str().unwrap(), row["ready"].as_u64())).collect();
+    let at = |case, ready| (case, Some(ready));
+    let expected = [
+        at("planned_empty", 100),
+        at("planned_empty", 300),
+        at("analyzed", 100),
+        at("analyzed", 300),
+        at("actors: 8", 100),
+        at("actors: 8", 300),
+        at("actors: 48", 100),
+        at("actors: 48", 300),
+        ("worst of all", None),
+    ];
+    assert_eq!(found, expected);
+    for row in rows {
+        positive(
+            row,
+            &["p50_ms", "p95_ms", "buffers", "ratio_p50_to_shallowest", "ratio_buffers_to_shallowest"],
+        );
+    }
+    assert_eq!(rows[0]["ratio_p50_to_shallowest"], 1.0);
+    positive(&rows[7], &["ratio_p50_to_8_actors"]);
+    let left = "SELECT count(*) FROM pg_namespace WHERE starts_with(nspname, 'taskq_bench')";
+    assert_eq!(db.client.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 0, "all schemas are gone");
+}
+
+#[tokio::test]
+async fn shapes_of_old_are_measured_beside_the_claim() {
+    let db = Database::new().await;
+    let only = ["--mode", "strict_fifo", "--states", "analyzed", "--experiments"];
+    let report = report(&db, &[&["depth", "--depths", "150", "--rounds", "1"][..], &only].concat());
+    for case in ["claim", "shipped", "v1", "v2", "v3", "v1b"] {
+        let row = row(&report, case);
+        assert_eq!((&row["claimed"], &row["same_jobs"]), (&json!(50), &json!(true)), "{row}");
+        positive(row, &["ratio_p50_to_v1b", "ratio_buffers_to_v1b"]);
+    }
+}
+
+#[tokio::test]
 async fn latencies_are_told_of_quiet_and_of_random_arrivals() {
     let db = Database::new().await;
     let report = report(&db, &["latency", "--jobs", "5", "--rate", "50", "--seconds", "1"]);
@@ -158,6 +203,8 @@ fn options_out_of_bounds_are_refused() {
     refused(&["drain", "--slots", "32", "--processes", "5"], "cannot be shared evenly");
     refused(&["drain", "--repeats", "0"], "--repeats");
     refused(&["latency", "--rate", "0"], "--rate");
+    refused(&["depth", "--states", "cohorts", "--mode", "strict_fifo"], "has no cohorts");
+    refused(&["depth", "--depths", "10"], "--depths");
     refused(&["enqueue", "--callers", "0"], "--callers");
     refused(&["scale", "--slots", "4", "--processes", "1", "3"], "shared evenly by 3 processes");
     refused(&["fly"], "fly");

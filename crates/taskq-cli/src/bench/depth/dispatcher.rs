@@ -4,8 +4,8 @@ use serde_json::Value;
 use tokio_postgres::SimpleQueryMessage;
 use uuid::Uuid;
 
-use super::super::clock::now_ns;
-use super::super::scene::{Annex, QUEUE, Session};
+use super::super::clock::{BackendCpu, now_ns};
+use super::super::scene::{Annex, QUEUE, Scene, Session};
 use super::WANT;
 use crate::exit::Failure;
 
@@ -33,6 +33,7 @@ impl Claim {
 pub(super) struct Dispatcher {
     session: Session,
     execute: String,
+    cpu: Option<BackendCpu>,
 }
 
 /// What a claim took.
@@ -40,27 +41,39 @@ pub(super) struct Dispatcher {
 pub(super) struct Taken {
     /// How long it took, the way to the server and back included.
     pub(super) ns: u64,
+    /// For how much of that the server's process ran, where it can be read.
+    pub(super) cpu_ns: Option<u64>,
     /// The jobs, in the order of their ids.
     pub(super) ids: Vec<String>,
 }
 
 impl Dispatcher {
     /// Opens a session.
-    pub(super) async fn open(place: &Annex, settings: &[&str], claim: &Claim) -> Result<Self, Failure> {
+    pub(super) async fn open(
+        scene: &Scene,
+        place: &Annex,
+        settings: &[&str],
+        claim: &Claim,
+    ) -> Result<Self, Failure> {
         let session = place.session().await?;
+        let backend = session.one("SELECT pg_backend_pid()", &[]).await?.get(0);
+        let cpu = scene.cpu().and_then(|_| BackendCpu::of(backend));
         for setting in settings {
             session.run(&format!("SET {setting}")).await?;
         }
         session.run(&format!("PREPARE dispatch {}", claim.prepare)).await?;
-        Ok(Self { session, execute: format!("EXECUTE dispatch ({})", claim.arguments) })
+        Ok(Self { session, execute: format!("EXECUTE dispatch ({})", claim.arguments), cpu })
     }
 
     /// Claims, and rolls back.
     pub(super) async fn claim(&self) -> Result<Taken, Failure> {
         self.rolled_back(async |session| {
+            let before = self.cpu.and_then(BackendCpu::read);
             let began_ns = now_ns();
             let answer = session.client.simple_query(&self.execute).await?;
             let ns = now_ns() - began_ns;
+            let after = self.cpu.and_then(BackendCpu::read);
+            let cpu_ns = before.zip(after).map(|(before, after)| after.saturating_sub(before));
             let mut ids: Vec<_> = answer
                 .iter()
                 .filter_map(|message| match message {
@@ -69,7 +82,7 @@ impl Dispatcher {
                 })
                 .collect();
             ids.sort_unstable();
-            Ok(Taken { ns, ids })
+            Ok(Taken { ns, cpu_ns, ids })
         })
         .await
     }

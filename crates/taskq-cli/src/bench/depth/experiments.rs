@@ -113,7 +113,11 @@ async fn compare(
     for ((depth, place), worker) in sites {
         for shape in shapes {
             let claim = shape.claim(&content.served(), *worker);
-            dispatchers.push((*depth, shape, Dispatcher::open(place, shape.settings, &claim).await?));
+            dispatchers.push((
+                *depth,
+                shape,
+                Dispatcher::open(plan.scene, place, shape.settings, &claim).await?,
+            ));
         }
     }
     let sessions: Vec<_> = dispatchers.iter().map(|(.., dispatcher)| dispatcher).collect();
@@ -132,12 +136,12 @@ async fn compare(
                 "{name} took other jobs than the claim, with {depth} ready"
             )));
         }
-        let shallowest = found(sites[0].0.0, shape.name);
-        let row = row(*depth, shape, content, counted, same)
-            .with("ratio_p50_to_shallowest", shallowest.map(|base| counted.p50_ratio_to(base)))
-            .with("ratio_buffers_to_shallowest", shallowest.map(|base| counted.buffers / base.buffers))
-            .with("ratio_p50_to_v1b", found(*depth, base).map(|base| counted.p50_ratio_to(base)))
-            .with("ratio_buffers_to_v1b", found(*depth, base).map(|base| counted.buffers / base.buffers));
+        let mut row = row(*depth, shape, content, counted, same);
+        for (what, base) in [("shallowest", found(sites[0].0.0, shape.name)), ("v1b", found(*depth, base))] {
+            if let Some(base) = base {
+                row = counted.compared(row, base, what);
+            }
+        }
         rows.push((shape.name, row));
     }
     rows.sort_by_key(|(name, _)| shapes.iter().position(|shape| shape.name == *name));
@@ -146,15 +150,13 @@ async fn compare(
 
 fn row(depth: u64, shape: &Shape, content: Content, counted: &Counted, same: bool) -> Row {
     let actors = content.actors;
-    Row::of(shape.name)
+    let row = Row::of(shape.name)
         .with("part", format!("experiments, {actors} {}", if actors == 1 { "actor" } else { "actors" }))
         .with("ready", depth)
         .with("claimed", counted.taken.iter().map(|taken| taken.ids.len() as u64).min())
         .with("same_jobs", same)
-        .with("settings", shape.settings.join(", "))
-        .with("p50_ms", counted.times.at_ms(0.5))
-        .with("p95_ms", counted.times.at_ms(0.95))
-        .with("buffers", counted.buffers)
+        .with("settings", shape.settings.join(", "));
+    counted.figures(row)
 }
 
 impl Shape {

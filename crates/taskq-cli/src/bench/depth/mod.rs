@@ -28,20 +28,35 @@ const WARM_UP: u32 = 8;
 /// How often buffers are counted. They hardly differ.
 const COUNTS: u32 = 5;
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 17] = [
     "part",
     "case",
     "ready",
     "claimed",
     "p50_ms",
     "p95_ms",
+    "server_cpu_p50_ms",
     "buffers",
     "ratio_p50_to_shallowest",
+    "ratio_cpu_to_shallowest",
     "ratio_buffers_to_shallowest",
     "ratio_p50_to_8_actors",
     "ratio_p50_to_10_cohorts",
     "ratio_p50_to_v1b",
+    "ratio_cpu_to_v1b",
     "ratio_buffers_to_v1b",
+    "same_jobs",
+];
+
+/// The figures of which the worst are shown.
+const WORST: [&str; 7] = [
+    "p50_ms",
+    "p95_ms",
+    "server_cpu_p50_ms",
+    "buffers",
+    "ratio_p50_to_shallowest",
+    "ratio_cpu_to_shallowest",
+    "ratio_buffers_to_shallowest",
 ];
 
 /// Runs the benchmark.
@@ -115,7 +130,7 @@ async fn measure(
             place.renew().await?;
             let worker = fill::begin(place, mode, &content.served()).await?;
             let states: Vec<_> = group.iter().filter(|state| state.content == *content).collect();
-            let claim = |state: &State| Subject::open(*state, depth, place, worker);
+            let claim = |state: &State| Subject::open(*state, depth, plan.scene, place, worker);
             if states.iter().any(|state| state.plans == Plans::WhenSmall) {
                 fill::handful(place, mode, *content).await?;
                 for state in states.iter().filter(|state| state.plans == Plans::WhenSmall) {
@@ -155,8 +170,14 @@ struct Subject {
 }
 
 impl Subject {
-    async fn open(state: State, depth: u64, place: &Annex, worker: Uuid) -> Result<Self, Failure> {
-        let dispatcher = Dispatcher::open(place, state.settings, &Claim::function(worker)).await?;
+    async fn open(
+        state: State,
+        depth: u64,
+        scene: &Scene,
+        place: &Annex,
+        worker: Uuid,
+    ) -> Result<Self, Failure> {
+        let dispatcher = Dispatcher::open(scene, place, state.settings, &Claim::function(worker)).await?;
         Ok(Self { state, depth, dispatcher })
     }
 }
@@ -171,13 +192,41 @@ struct Measured {
 /// What some claims of one dispatcher gave.
 struct Counted {
     times: Times,
+    /// The processor time of the server's process.
+    cpu: Times,
     buffers: f64,
     taken: Vec<Taken>,
 }
 
 impl Counted {
-    fn p50_ratio_to(&self, base: &Self) -> f64 {
-        self.times.at_ms(0.5) / base.times.at_ms(0.5)
+    fn of(taken: Vec<Taken>, buffers: Vec<f64>) -> Self {
+        let (mut times, mut cpu) = (Times::new(), Times::new());
+        for Taken { ns, cpu_ns, .. } in &taken {
+            times.note(*ns);
+            if let Some(cpu_ns) = cpu_ns {
+                cpu.note(*cpu_ns);
+            }
+        }
+        Self { times, cpu, buffers: median(buffers), taken }
+    }
+
+    fn cpu_p50_ms(&self) -> Option<f64> {
+        (self.cpu.len() > 0).then(|| self.cpu.at_ms(0.5))
+    }
+
+    fn figures(&self, row: Row) -> Row {
+        row.with("p50_ms", self.times.at_ms(0.5))
+            .with("p95_ms", self.times.at_ms(0.95))
+            .with("server_cpu_p50_ms", self.cpu_p50_ms())
+            .with("buffers", self.buffers)
+    }
+
+    /// Adds the ratios to another to a row.
+    fn compared(&self, row: Row, base: &Self, what: &str) -> Row {
+        let cpu = self.cpu_p50_ms().zip(base.cpu_p50_ms()).map(|(of, to)| of / to);
+        row.with(format!("ratio_p50_to_{what}"), self.times.at_ms(0.5) / base.times.at_ms(0.5))
+            .with(format!("ratio_cpu_to_{what}"), cpu)
+            .with(format!("ratio_buffers_to_{what}"), self.buffers / base.buffers)
     }
 }
 
@@ -211,12 +260,7 @@ async fn claims(dispatchers: &[&Dispatcher], plan: &Plan<'_>) -> Result<Vec<Coun
     let taken = taken.await?;
     let rounds = Rounds { warm_up: 0, measured: COUNTS };
     let buffers = interleave(rounds, dispatchers, async |dispatcher, _| dispatcher.buffers().await).await?;
-    let counted = |(taken, buffers): (Vec<Taken>, Vec<f64>)| {
-        let mut times = Times::new();
-        taken.iter().for_each(|taken| times.note(taken.ns));
-        Counted { times, buffers: median(buffers), taken }
-    };
-    Ok(taken.into_iter().zip(buffers).map(counted).collect())
+    Ok(taken.into_iter().zip(buffers).map(|(taken, buffers)| Counted::of(taken, buffers)).collect())
 }
 
 fn rows_of(mode: Mode, group: &[State], depths: &[u64], measured: &[Measured]) -> Vec<Row> {
@@ -226,17 +270,10 @@ fn rows_of(mode: Mode, group: &[State], depths: &[u64], measured: &[Measured]) -
     };
     let row = |state: &State, depth: u64| {
         let (counted, shallowest) = find(state.name, depth).zip(find(state.name, depths[0]))?;
-        let row = Row::of(state.name)
-            .with("part", mode.name())
-            .with("ready", depth)
-            .with("claimed", WANT)
-            .with("p50_ms", counted.times.at_ms(0.5))
-            .with("p95_ms", counted.times.at_ms(0.95))
-            .with("buffers", counted.buffers)
-            .with("ratio_p50_to_shallowest", counted.p50_ratio_to(shallowest))
-            .with("ratio_buffers_to_shallowest", counted.buffers / shallowest.buffers);
-        Some(match state.against.and_then(|(field, base)| Some((field, find(base, depth)?))) {
-            Some((field, base)) => row.with(field, counted.p50_ratio_to(base)),
+        let row = Row::of(state.name).with("part", mode.name()).with("ready", depth).with("claimed", WANT);
+        let row = counted.compared(counted.figures(row), shallowest, "shallowest");
+        Some(match state.against.and_then(|(what, base)| Some((what, find(base, depth)?))) {
+            Some((what, base)) => counted.compared(row, base, what),
             None => row,
         })
     };
@@ -246,7 +283,7 @@ fn rows_of(mode: Mode, group: &[State], depths: &[u64], measured: &[Measured]) -
 /// The worst that a mode has to show in any state.
 fn worst(mode: Mode, rows: &[Row]) -> Row {
     let of_mode = |field: &str| rows.iter().filter_map(|row| row.number(field)).fold(0.0, f64::max);
-    ["p50_ms", "p95_ms", "buffers", "ratio_p50_to_shallowest", "ratio_buffers_to_shallowest"]
+    WORST
         .into_iter()
         .fold(Row::of("worst of all").with("part", mode.name()), |row, field| row.with(field, of_mode(field)))
 }

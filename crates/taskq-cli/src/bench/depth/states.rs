@@ -11,7 +11,7 @@ pub(super) struct State {
     pub(super) statistics: Statistics,
     pub(super) plans: Plans,
     pub(super) settings: &'static [&'static str],
-    /// The field that compares it with another state at the same depth, and that state.
+    /// The state that it is compared with at the same depth, by what it is called in fields and by its name.
     pub(super) against: Option<(&'static str, &'static str)>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn groups(mode: Mode, asked: &[StateArg]) -> Vec<Vec<State>> {
         vec![
             state("actors: 8", plain),
             State {
-                against: Some(("ratio_p50_to_8_actors", "actors: 8")),
+                against: Some(("8_actors", "actors: 8")),
                 ..state("actors: 48", Content { actors: 48, ..plain })
             },
         ],
@@ -83,7 +83,7 @@ pub(super) fn groups(mode: Mode, asked: &[StateArg]) -> Vec<Vec<State>> {
         groups.push(vec![
             state("cohorts: 10", plain),
             State {
-                against: Some(("ratio_p50_to_10_cohorts", "cohorts: 10")),
+                against: Some(("10_cohorts", "cohorts: 10")),
                 ..state("cohorts: 10000", Content { cohorts: 10_000, ..plain })
             },
         ]);
