@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::Statement;
 
 use super::clock::{now_ns, seconds};
-use super::job::Numbered;
+use super::job::{Numbered, refused};
 use super::machine::Machine;
 use super::plain;
 use super::progress::Progress;
@@ -17,7 +17,7 @@ use super::rounds::{Rates, Rounds, interleave};
 use super::scene::{Scene, Session};
 use super::times::Times;
 use crate::cli::EnqueueBenchArgs;
-use crate::exit::{Failure, with_sources};
+use crate::exit::Failure;
 
 const COLUMNS: [&str; 9] = [
     "part",
@@ -88,7 +88,7 @@ impl Writer {
                 session.client.query(function, &[&documents(&[job])]).await?;
                 Ok(())
             }
-            Self::Client(client) => client.enqueue(&job).await.map(drop).map_err(refused),
+            Self::Client(client) => client.enqueue(&job).await.map(drop).map_err(|error| refused(&error)),
         }
     }
 }
@@ -178,11 +178,10 @@ async fn one_by_one(scene: &Scene, by: By, jobs: u64, callers: u32) -> Result<Wr
     let mut writers = Vec::new();
     for caller in 0..callers {
         writers.push(match (by, writers.first()) {
-            (By::InsertApart, _) => Writer::insert(scene).await?,
-            (_, Some(shared)) => Writer::clone(shared),
+            (By::Insert | By::Function | By::Client, Some(shared)) => Writer::clone(shared),
             (By::Function, None) => Writer::function(scene).await?,
             (By::Client, None) => Writer::Client(scene.client().await?),
-            (By::Insert | By::Copy, None) => Writer::insert(scene).await?,
+            (By::Insert | By::InsertApart | By::Copy, _) => Writer::insert(scene).await?,
         });
         // The connection is open and its statement prepared.
         if by == By::InsertApart || caller == 0 {
@@ -222,9 +221,9 @@ async fn in_one_call(scene: &Scene, by: By, jobs: u64) -> Result<Written, Failur
         match by {
             By::Client => {
                 let client = scene.client().await?;
-                client.enqueue(&numbered[0]).await.map_err(refused)?;
+                client.enqueue(&numbered[0]).await.map_err(|error| refused(&error))?;
                 let began_ns = now_ns();
-                client.enqueue_many::<Numbered>(&numbered).await.map_err(refused)?;
+                client.enqueue_many::<Numbered>(&numbered).await.map_err(|error| refused(&error))?;
                 now_ns() - began_ns
             }
             By::Function => {
@@ -260,8 +259,4 @@ fn documents(jobs: &[Numbered]) -> String {
         format!(r#"{{"queue":"{queue}","actor":"{actor}","payload":{{"n":{}}},"notify":"none"}}"#, job.n)
     };
     format!("[{}]", jobs.iter().map(of_job).collect::<Vec<_>>().join(","))
-}
-
-fn refused(error: taskq::EnqueueError) -> Failure {
-    Failure::failed(with_sources(&error))
 }

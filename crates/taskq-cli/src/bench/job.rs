@@ -1,7 +1,9 @@
 //! The benchmarks' job.
 
 use serde::{Deserialize, Serialize};
-use taskq::Job;
+use taskq::{EnqueueError, Job};
+
+use crate::exit::{Failure, with_sources};
 
 /// A job that has a number and nothing to do. Its handler in a worker process is told by its orders.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, Job)]
@@ -9,4 +11,9 @@ use taskq::Job;
 pub(super) struct Numbered {
     /// Tells it from the others.
     pub(super) n: u64,
+}
+
+/// Says that a benchmark's job was not taken: that is no measurement.
+pub(super) fn refused(error: &EnqueueError) -> Failure {
+    Failure::failed(with_sources(error))
 }

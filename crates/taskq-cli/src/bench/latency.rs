@@ -12,7 +12,7 @@ use super::child::Body;
 use super::clock::{now_ns, seconds};
 use super::crew::Crew;
 use super::drain::orders;
-use super::job::Numbered;
+use super::job::{Numbered, refused};
 use super::machine::Machine;
 use super::progress::Progress;
 use super::report::{Report, Row};
@@ -105,7 +105,7 @@ async fn one_at_a_time(
     for n in first..first + jobs {
         tokio::time::sleep(Duration::from_millis(REST_MS + fastrand::u64(0..REST_MS))).await;
         let called_ns = now_ns();
-        client.enqueue(&Numbered { n }).await.map_err(refused)?;
+        client.enqueue(&Numbered { n }).await.map_err(|error| refused(&error))?;
         picked.enqueue.note(now_ns() - called_ns);
         let started_ns = loop {
             let (started, at_ns) = crew.started().await?;
@@ -143,7 +143,7 @@ async fn at_random(
                 calls.spawn(async move { client.enqueue(&Numbered { n }).await.map(|_| now_ns() - called_ns) });
             }
             Some(call) = calls.join_next() => {
-                let took_ns = call.map_err(|error| Failure::failed(error.to_string()))?.map_err(refused)?;
+                let took_ns = call.map_err(|error| Failure::failed(error.to_string()))?.map_err(|error| refused(&error))?;
                 picked.enqueue.note(took_ns);
             }
             start = crew.started() => {
@@ -178,8 +178,4 @@ fn arrivals(jobs: u64, rate: u32, began_ns: u64) -> mpsc::UnboundedReceiver<u64>
         }
     });
     receive
-}
-
-fn refused(error: taskq::EnqueueError) -> Failure {
-    Failure::failed(crate::exit::with_sources(&error))
 }

@@ -129,8 +129,8 @@ impl Report {
                 .map(|field| row.get(field).map_or_else(String::new, |value| cell(field, value)))
                 .collect()
         };
-        let header = shown.iter().map(|field| field.replace('_', " ")).collect();
-        let table = output::columns(header, self.rows.iter().map(cells).collect());
+        let header: Vec<_> = shown.iter().map(|field| field.replace('_', " ")).collect();
+        let table = output::columns(&header, &self.rows.iter().map(cells).collect::<Vec<_>>());
         let mut text = format!("{}\n{}\n\n{table}", self.server.line(), self.machine.line());
         for note in &self.notes {
             text.push_str("\n\n");

@@ -96,7 +96,9 @@ async fn waits(
             return by_workers(scene, &orders, jobs, progress).await.map(|drained: Drained| drained.rate());
         }
         progress.say(format!("bare tasks: {jobs} waits of 1 ms"));
-        orders.iter_mut().for_each(|orders| orders.bare = Some(jobs));
+        for orders in &mut orders {
+            orders.bare = Some(jobs);
+        }
         let mut crew = Crew::start(&orders).await?;
         let mut track = crew.go().await?;
         crew.follow(&mut track, jobs, |jobs| progress.advance(jobs)).await?;

@@ -89,7 +89,7 @@ impl Scene {
     ///
     /// # Errors
     /// A schema of this name exists that no benchmark made, or a benchmark runs in it: nothing is touched then.
-    pub(crate) async fn open(server: Option<PrivateServer>, given: GivenDatabase) -> Result<Self, Failure> {
+    pub(crate) async fn open(server: Option<PrivateServer>, given: &GivenDatabase) -> Result<Self, Failure> {
         let database = settings(server.as_ref(), given)?;
         let migrator = Migrator::new(&database.dsn, database.schema.clone()).map_err(migration)?;
         // The library's own words for whatever is wrong with the DSN or the server.
@@ -236,7 +236,7 @@ pub(crate) struct Left {
     pub(crate) stop_command: Option<String>,
 }
 
-fn settings(server: Option<&PrivateServer>, given: GivenDatabase) -> Result<DatabaseSettings, Failure> {
+fn settings(server: Option<&PrivateServer>, given: &GivenDatabase) -> Result<DatabaseSettings, Failure> {
     let mut database = match server {
         Some(server) => crate::config::private_database(given.clone(), server.dsn())?,
         None => crate::config::database(given.clone())?,

@@ -110,20 +110,19 @@ pub(super) async fn drain(
         };
         let probe = Probe::start(scene).await?;
         let (began_ns, began_cpu_ns, mut jobs) = (now_ns(), own_cpu_ns(), 0);
-        match rounds {
-            Some(rounds) => loop {
+        if let Some(rounds) = rounds {
+            loop {
                 let ended = rounds.turn().await?;
                 if ended == 0 {
                     break;
                 }
                 seen(ended);
                 jobs += ended;
-            },
-            None => {
-                let ended: i64 = session.one(CALL, &[&queue, &actors, &BATCH]).await?.get(0);
-                jobs = u64::try_from(ended).unwrap_or(0);
-                seen(jobs);
             }
+        } else {
+            let ended: i64 = session.one(CALL, &[&queue, &actors, &BATCH]).await?.get(0);
+            jobs = u64::try_from(ended).unwrap_or(0);
+            seen(jobs);
         }
         let (elapsed_ns, cpu_ns) = (now_ns() - began_ns, own_cpu_ns() - began_cpu_ns);
         // While its session is there: what has ended is counted only once the server has noticed.

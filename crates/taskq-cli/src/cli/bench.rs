@@ -174,7 +174,7 @@ pub(crate) enum StateArg {
     OtherActors,
     /// Of 48 actors, beside 8.
     Actors,
-    /// Of 10,000 cohorts, beside 10; in round_robin mode only.
+    /// Of 10,000 cohorts, beside 10; in round robin only.
     Cohorts,
 }
 

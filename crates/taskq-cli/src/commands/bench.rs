@@ -47,7 +47,7 @@ async fn open(given: GivenDatabase, progress: &Progress) -> Result<Scene, Failur
         None
     };
     progress.say("creating the schema");
-    Scene::open(private, given).await
+    Scene::open(private, &given).await
 }
 
 fn interrupted() -> Failure {

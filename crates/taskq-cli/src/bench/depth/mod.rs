@@ -301,13 +301,13 @@ struct Place {
 
 impl Places {
     async fn get(&mut self, scene: &Scene, depth: u64, nth: usize) -> Result<&Annex, Failure> {
-        let at = match self.0.iter().position(|place| (place.depth, place.nth) == (depth, nth)) {
-            Some(at) => at,
-            None => {
-                let annex = scene.annex(&format!("{depth}_{nth}")).await?;
-                self.0.push(Place { depth, nth, annex });
-                self.0.len() - 1
-            }
+        let known = self.0.iter().position(|place| (place.depth, place.nth) == (depth, nth));
+        let at = if let Some(at) = known {
+            at
+        } else {
+            let annex = scene.annex(&format!("{depth}_{nth}")).await?;
+            self.0.push(Place { depth, nth, annex });
+            self.0.len() - 1
         };
         Ok(&self.0[at].annex)
     }
