@@ -6,6 +6,7 @@ mod bench;
 mod connection;
 mod death;
 mod demo;
+mod foreign;
 mod harness;
 mod idempotency;
 mod input;
