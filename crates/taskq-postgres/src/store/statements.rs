@@ -29,7 +29,7 @@ statements! {
     register: r#"SELECT "{schema}".register_worker($1, $2, $3, $4, $5)"#,
         [UUID, TEXT_ARRAY, TEXT_ARRAY, INTERVAL, JSONB];
     claim: r#"SELECT id, queue, actor, epoch, attempt, max_attempts, priority, payload, payload_version,
-        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context
+        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context, "{schema}".clock()
         FROM "{schema}".claim_slots($1, $2, $3, $4, $5)"#,
         [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4];
     settle: r#"SELECT id, reason, status FROM "{schema}".settle($1, $2)"#, [UUID, JSONB];

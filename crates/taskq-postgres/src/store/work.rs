@@ -11,6 +11,9 @@ use super::Calls;
 use super::documents::of_settlements;
 use crate::codec::{Columns, Interval, Jsonb, Time};
 
+/// The column of a claim's answer that says when it was given.
+const CLAIMED_AT: usize = 15;
+
 impl Calls {
     pub(super) async fn claim(self: Arc<Self>, request: ClaimRequest) -> Result<Claimed, StoreError> {
         let queues: Vec<_> = request.queues.iter().map(|wanted| wanted.queue.as_str()).collect();
@@ -23,7 +26,9 @@ impl Calls {
             .query(&self.statements.claim, &[&request.worker.0, &queues, &slots, &lease, &oversample])
             .await?;
         let jobs = rows.iter().map(claimed).collect::<Result<_, _>>()?;
-        Ok(Claimed { jobs, more: false })
+        // The start of the statement, the same in every row.
+        let at = rows.first().map(|row| Columns::at(row, CLAIMED_AT).read::<Time>()).transpose()?;
+        Ok(Claimed { jobs, more: false, at: at.map(|time| time.0) })
     }
 
     pub(super) async fn settle(

@@ -39,7 +39,8 @@ impl State {
                 session.lease_expires_at = later(now, request.lease);
             }
         }
-        Ok(Claimed { jobs, more: false })
+        let at = (!jobs.is_empty()).then_some(now);
+        Ok(Claimed { jobs, more: false, at })
     }
 
     fn claim_from(
