@@ -212,8 +212,14 @@ impl Attempts {
         }
         line.pace.started(now);
         let control = Control::default();
-        let running =
-            Running { control: control.clone(), queue, started: now, step: Step::Free, due: None, disowned: false };
+        let running = Running {
+            control: control.clone(),
+            queue,
+            started: now,
+            step: Step::Free,
+            due: None,
+            disowned: false,
+        };
         state.attempts.insert(key, Phase::Running(running));
         state.running += 1;
         Some(Next::Start { job: waiter.job, control, low })

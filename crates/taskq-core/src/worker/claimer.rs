@@ -103,8 +103,7 @@ impl Claimer {
     /// Calls the store. Meanwhile slots that turn over go on with what waits.
     async fn claim(&mut self, queues: Vec<QueueSlots>) -> Result<Claimed, StoreError> {
         let session = Arc::clone(&self.session);
-        let request =
-            ClaimRequest { worker: session.id, queues, lease: self.lease, oversample: OVERSAMPLE };
+        let request = ClaimRequest { worker: session.id, queues, lease: self.lease, oversample: OVERSAMPLE };
         let call = session.reach.call(session.store.claim(request));
         tokio::pin!(call);
         loop {
@@ -179,7 +178,10 @@ impl Claimer {
     fn look_after(&mut self) {
         let overdue = self.session.attempts.tick();
         if !overdue.is_empty() {
-            tracing::debug!(jobs = overdue.len(), "jobs that were claimed ahead found no slot; they are given back");
+            tracing::debug!(
+                jobs = overdue.len(),
+                "jobs that were claimed ahead found no slot; they are given back"
+            );
         }
         for key in overdue {
             self.session.settle(key, Outcome::Released);

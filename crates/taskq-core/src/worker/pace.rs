@@ -39,7 +39,9 @@ impl Pace {
 
     /// Notes that an attempt has ended, and how long it took.
     pub(super) fn ended(&mut self, took: Duration, now: Instant) {
-        self.mean = Some(self.mean.map_or(took, |mean| mean.saturating_mul(WEIGHT - 1).saturating_add(took) / WEIGHT));
+        self.mean = Some(
+            self.mean.map_or(took, |mean| mean.saturating_mul(WEIGHT - 1).saturating_add(took) / WEIGHT),
+        );
         self.last_end = Some(now);
     }
 

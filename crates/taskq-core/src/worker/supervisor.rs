@@ -109,11 +109,7 @@ impl Supervisor {
     /// Registers a new session, as soon as the store can be reached. `None` when the worker is stopped first.
     ///
     /// Only the very first session is refused for good; later ones are asked for until they are granted.
-    async fn open(
-        &self,
-        dead: Option<WorkerId>,
-        first: bool,
-    ) -> Result<Option<Opened>, RunError> {
+    async fn open(&self, dead: Option<WorkerId>, first: bool) -> Result<Option<Opened>, RunError> {
         let mut backoff = Backoff::brisk();
         loop {
             if self.stopper.stopping().is_cancelled() {

@@ -98,8 +98,11 @@ impl Line {
     pub(super) fn take_overdue(&mut self, tick: u64) -> Vec<Key> {
         let called = usize::try_from(self.calling).unwrap_or(usize::MAX).min(self.jobs.len());
         let overdue = self.jobs.range(called..).take_while(|(_, came)| came + PATIENCE <= tick).count();
-        let taken: Vec<_> =
-            self.jobs.drain(called..called + overdue).map(|(waiter, _)| (waiter.key(), bytes(&waiter.job))).collect();
+        let taken: Vec<_> = self
+            .jobs
+            .drain(called..called + overdue)
+            .map(|(waiter, _)| (waiter.key(), bytes(&waiter.job)))
+            .collect();
         self.bytes -= taken.iter().map(|(_, bytes)| bytes).sum::<usize>();
         taken.into_iter().map(|(key, _)| key).collect()
     }
