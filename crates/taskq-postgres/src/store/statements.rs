@@ -32,7 +32,7 @@ statements! {
     register: r#"SELECT "{schema}".register_worker($1, $2, $3, $4, $5)"#,
         [UUID, TEXT_ARRAY, TEXT_ARRAY, INTERVAL, JSONB];
     claim: r#"SELECT id, queue, actor, epoch, attempt, max_attempts, priority, payload, payload_version,
-        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context, cohort
+        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context, cohort, "{schema}".clock()
         FROM "{schema}".claim_slots($1, $2, $3, $4, $5, $6, $7)"#,
         [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4, TEXT_ARRAY, TEXT_ARRAY];
     settle: r#"SELECT applied, others, reasons, statuses FROM "{schema}".settle_batch($1, $2, $3, $4, $5)"#,
