@@ -145,6 +145,26 @@ impl ToSql for JsonbText {
     to_sql_checked!();
 }
 
+/// A JSON document on its way into a `jsonb` parameter.
+#[derive(Debug)]
+pub(crate) struct JsonbRef<'a>(pub(crate) &'a Json);
+
+impl ToSql for JsonbRef<'_> {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        let text = self.0.as_str();
+        out.reserve(text.len() + 1);
+        out.put_u8(JSONB_VERSION);
+        out.put_slice(text.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::JSONB
+    }
+
+    to_sql_checked!();
+}
+
 /// Reads the columns of a row from left to right.
 pub(crate) struct Columns<'a> {
     row: &'a Row,
@@ -154,6 +174,11 @@ pub(crate) struct Columns<'a> {
 impl<'a> Columns<'a> {
     pub(crate) const fn of(row: &'a Row) -> Self {
         Self { row, next: 0 }
+    }
+
+    /// Starts at a column.
+    pub(crate) const fn at(row: &'a Row, next: usize) -> Self {
+        Self { row, next }
     }
 
     /// Reads the next column.
