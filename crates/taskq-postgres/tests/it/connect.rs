@@ -28,7 +28,7 @@ async fn refusal(dsn: &str) -> StoreError {
 }
 
 /// The database's DSN for another role.
-fn as_role(database: &TestDatabase, role: &str, password: &str) -> String {
+pub(crate) fn as_role(database: &TestDatabase, role: &str, password: &str) -> String {
     let config: tokio_postgres::Config = database.dsn().parse().unwrap();
     let host = match &config.get_hosts()[0] {
         tokio_postgres::config::Host::Tcp(host) => host.clone(),
