@@ -195,6 +195,7 @@ fn is_stageable(job: &NewJob) -> bool {
         tags: _,
         metadata: _,
         trace_context: _,
+        fairness_key: None,
         idempotency_key: None,
         on_finished: OnFinished::Return,
     } = job

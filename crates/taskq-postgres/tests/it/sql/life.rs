@@ -33,6 +33,9 @@ fn counts(entries: &BTreeMap<String, i64>) -> Vec<(&str, i64)> {
 async fn a_plain_job_writes_six_index_entries_no_attempt_and_no_event() {
     let scene = Scene::new().await;
     scene.run("CREATE EXTENSION pg_walinspect").await;
+    // Keeps what is read below from being removed, however much others write meanwhile. It goes with the session.
+    let slot = "SELECT pg_create_physical_replication_slot('life_' || pg_backend_pid(), true, true)";
+    scene.run(slot).await;
     let worker = scene.worker(1).await;
     // Once through first, so that every index has its root page.
     for _ in 0..2 {
