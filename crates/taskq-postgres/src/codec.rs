@@ -176,6 +176,11 @@ impl<'a> Columns<'a> {
         Self { row, next: 0 }
     }
 
+    /// Starts at a column.
+    pub(crate) const fn at(row: &'a Row, next: usize) -> Self {
+        Self { row, next }
+    }
+
     /// Reads the next column.
     pub(crate) fn read<T: FromSql<'a>>(&mut self) -> Result<T, StoreError> {
         let at = self.next;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 use taskq_core::model::{
-    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome,
+    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome,
     RetryPolicy, Schedule, Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
@@ -52,6 +52,8 @@ struct JobDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_context: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    fairness_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_finished: Option<&'static str>,
@@ -83,6 +85,7 @@ impl<'a> JobDocument<'a> {
             tags: &job.tags,
             metadata: job.metadata.as_ref(),
             trace_context: job.trace_context.as_deref(),
+            fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
             idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
             on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
             notify: (notify == Notify::None).then_some("none"),

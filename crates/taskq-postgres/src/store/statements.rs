@@ -32,9 +32,9 @@ statements! {
     register: r#"SELECT "{schema}".register_worker($1, $2, $3, $4, $5)"#,
         [UUID, TEXT_ARRAY, TEXT_ARRAY, INTERVAL, JSONB];
     claim: r#"SELECT id, queue, actor, epoch, attempt, max_attempts, priority, payload, payload_version,
-        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context
-        FROM "{schema}".claim_slots($1, $2, $3, $4, $5)"#,
-        [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4];
+        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context, cohort, "{schema}".clock()
+        FROM "{schema}".claim_slots($1, $2, $3, $4, $5, $6, $7)"#,
+        [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4, TEXT_ARRAY, TEXT_ARRAY];
     settle: r#"SELECT applied, others, reasons, statuses FROM "{schema}".settle_batch($1, $2, $3, $4, $5)"#,
         [UUID, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, JSONB_ARRAY];
     heartbeat: r#"SELECT kind, job_id, epoch FROM "{schema}".heartbeat($1, $2, $3, $4)"#,
@@ -54,6 +54,7 @@ statements! {
     retry_matching: r#"SELECT retried, scanned_to FROM "{schema}".retry_matching($1, $2, $3)"#, [JSONB, INT4, UUID];
     pause: r#"SELECT "{schema}".pause($1, $2)"#, [TEXT, TEXT];
     resume: r#"SELECT "{schema}".resume($1, $2)"#, [TEXT, TEXT];
+    set_queue: r#"SELECT changed, merged, more FROM "{schema}".set_queue($1, $2, $3)"#, [TEXT, TEXT, INT4];
     paused_actors: include_str!("../../sql/queries/paused_actors.sql"), [];
     records: include_str!("../../sql/queries/records.sql"), [UUID_ARRAY];
     page: include_str!("../../sql/queries/page.sql"), [TEXT, TEXT, TEXT, UUID, INT8];

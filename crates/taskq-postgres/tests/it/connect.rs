@@ -201,7 +201,7 @@ async fn hostile_defaults_change_nothing() {
     store.enqueue(vec![job("q"), scheduled]).await.unwrap();
     let request = taskq_core::store::ClaimRequest {
         worker,
-        queues: vec![taskq_core::store::QueueSlots { queue: queue("q"), slots: 5 }],
+        queues: vec![taskq_core::store::QueueSlots { queue: queue("q"), slots: 5, turn: None }],
         lease: Duration::from_mins(10),
         oversample: 2,
     };
