@@ -250,7 +250,8 @@ async fn take(subjects: Vec<Subject>, plan: &Plan<'_>) -> Result<Vec<Measured>, 
 
 /// Lets dispatchers claim in turn, and counts their buffers.
 async fn claims(dispatchers: &[&Dispatcher], plan: &Plan<'_>) -> Result<Vec<Counted>, Failure> {
-    let rounds = Rounds { warm_up: WARM_UP, measured: plan.rounds };
+    // Who measures a few only looks whether it works.
+    let rounds = Rounds { warm_up: WARM_UP.min(4 * plan.rounds), measured: plan.rounds };
     let taken = interleave(rounds, dispatchers, async |dispatcher, warm_up| {
         if !warm_up {
             plan.progress.advance(fill::ROWS_A_CLAIM);
@@ -258,7 +259,7 @@ async fn claims(dispatchers: &[&Dispatcher], plan: &Plan<'_>) -> Result<Vec<Coun
         dispatcher.claim().await
     });
     let taken = taken.await?;
-    let rounds = Rounds { warm_up: 0, measured: COUNTS };
+    let rounds = Rounds { warm_up: 0, measured: COUNTS.min(plan.rounds) };
     let buffers = interleave(rounds, dispatchers, async |dispatcher, _| dispatcher.buffers().await).await?;
     Ok(taken.into_iter().zip(buffers).map(|(taken, buffers)| Counted::of(taken, buffers)).collect())
 }
