@@ -202,7 +202,7 @@ impl Claimer {
             let slots = session.attempts.need(index, total, free, now).min(room).min(CLAIM_LIMIT);
             if slots > 0 {
                 room -= slots;
-                wanted.push((index, QueueSlots { queue: queue.clone(), slots }));
+                wanted.push((index, QueueSlots { queue: queue.clone(), slots, turn: None }));
             }
         }
         wanted
