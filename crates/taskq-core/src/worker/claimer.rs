@@ -12,11 +12,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::attempts::{Admitted, Key};
+use super::attempts::{Admitted, Key, Waiter};
 use super::backoff::Backoff;
 use super::executor::Executor;
 use super::session::Session;
-use super::waiting::Waiter;
 use crate::model::{ClaimedJob, Outcome};
 use crate::store::{ClaimRequest, Claimed, QueueSlots, StoreError, Wake, Wakes};
 
