@@ -14,7 +14,7 @@ use super::report::{Report, Row};
 use super::rounds::{Rounds, interleave, median};
 use super::scene::{Annex, Scene};
 use super::times::Times;
-use crate::cli::{DepthArgs, ModeArg};
+use crate::cli::{DepthArgs, ModesArg};
 use crate::exit::Failure;
 
 use dispatcher::{Claim, Dispatcher, Taken};
@@ -66,9 +66,9 @@ pub(super) async fn run(args: &DepthArgs, scene: &Scene, progress: &Progress) ->
     depths.dedup();
     let plan = Plan { depths, rounds: args.rounds, scene, progress };
     let modes: &[Mode] = match args.mode {
-        ModeArg::StrictFifo => &[Mode::StrictFifo],
-        ModeArg::RoundRobin => &[Mode::RoundRobin],
-        ModeArg::Both => &[Mode::StrictFifo, Mode::RoundRobin],
+        ModesArg::StrictFifo => &[Mode::StrictFifo],
+        ModesArg::RoundRobin => &[Mode::RoundRobin],
+        ModesArg::Both => &[Mode::StrictFifo, Mode::RoundRobin],
     };
     let (mut rows, mut places) = (Vec::new(), Places::default());
     for mode in modes {
