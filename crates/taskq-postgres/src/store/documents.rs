@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 use taskq_core::model::{
-    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome,
-    RetryPolicy, Schedule, Settlement,
+    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, NewJob, OnFinished,
+    Outcome, RetryPolicy, Schedule, Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
 use uuid::Uuid;

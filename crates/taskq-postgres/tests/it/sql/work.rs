@@ -126,7 +126,7 @@ impl Bench {
 
     async fn claim(&self) -> Vec<ClaimedJob> {
         let slots = u32::try_from(JOBS).unwrap();
-        let queues = vec![QueueSlots { queue: self.queue.clone(), slots }];
+        let queues = vec![QueueSlots { queue: self.queue.clone(), slots, turn: None }];
         let request = ClaimRequest { worker: self.worker, queues, lease: LEASE, oversample: 2 };
         let jobs = self.store.claim(request).await.unwrap().jobs;
         assert_eq!(jobs.len(), JOBS);
