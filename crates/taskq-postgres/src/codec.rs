@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use taskq_core::model::Json;
 use taskq_core::store::StoreError;
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
@@ -178,8 +178,13 @@ impl<'a> Columns<'a> {
         Self { row, next: 0 }
     }
 
+    /// Starts at a column.
+    pub(crate) const fn at(row: &'a Row, next: usize) -> Self {
+        Self { row, next }
+    }
+
     /// Reads the next column.
-    pub(crate) fn read<T: FromSqlOwned>(&mut self) -> Result<T, StoreError> {
+    pub(crate) fn read<T: FromSql<'a>>(&mut self) -> Result<T, StoreError> {
         let at = self.next;
         self.next += 1;
         self.row.try_get(at).map_err(|error| {
@@ -190,7 +195,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Reads the next column and turns it into what it means.
-    pub(crate) fn read_as<T: FromSqlOwned, U, E: std::fmt::Display>(
+    pub(crate) fn read_as<T: FromSql<'a>, U, E: std::fmt::Display>(
         &mut self,
         turn: impl FnOnce(T) -> Result<U, E>,
     ) -> Result<U, StoreError> {

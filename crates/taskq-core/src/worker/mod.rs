@@ -19,6 +19,7 @@ mod heartbeat;
 mod job_error;
 mod leader;
 mod maintenance;
+mod pace;
 mod panics;
 mod reach;
 mod reaper;
@@ -29,6 +30,7 @@ mod shutdown;
 mod slots;
 mod stop;
 mod supervisor;
+mod waiting;
 
 use std::fmt;
 use std::sync::Arc;

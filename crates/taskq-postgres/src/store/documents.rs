@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 use taskq_core::model::{
-    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome,
-    RetryPolicy, Schedule, Settlement,
+    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, NewJob, OnFinished,
+    Outcome, RetryPolicy, Schedule, Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
+use uuid::Uuid;
 
 use crate::codec::{JsonbText, interval_text};
 
@@ -51,6 +52,8 @@ struct JobDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_context: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    fairness_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_finished: Option<&'static str>,
@@ -82,6 +85,7 @@ impl<'a> JobDocument<'a> {
             tags: &job.tags,
             metadata: job.metadata.as_ref(),
             trace_context: job.trace_context.as_deref(),
+            fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
             idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
             on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
             notify: (notify == Notify::None).then_some("none"),
@@ -118,11 +122,9 @@ pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError
     write(jobs.iter().map(|(job, notify)| JobDocument::of(job, *notify)))
 }
 
-#[derive(Serialize)]
-struct OutcomeDocument<'a> {
-    id: JobId,
-    epoch: Epoch,
-    outcome: &'static str,
+/// What of an outcome is neither its job, its epoch nor its word.
+#[derive(Default, Serialize)]
+struct Detail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,38 +135,65 @@ struct OutcomeDocument<'a> {
     is_final: bool,
 }
 
-/// Writes the documents of `settle`.
-pub(super) fn of_settlements(settlements: &[Settlement]) -> Result<JsonbText, StoreError> {
-    let mut documents = Vec::with_capacity(settlements.len());
+/// Settlements as the parameters of `settle_batch`: columns whose n-th elements belong together.
+#[derive(Debug, Default)]
+pub(super) struct SettlementColumns {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) epochs: Vec<i64>,
+    pub(super) outcomes: Vec<&'static str>,
+    /// Absent when no settlement has any.
+    pub(super) details: Option<Vec<Option<JsonbText>>>,
+    /// Where each row stood in what was given.
+    pub(super) places: Vec<usize>,
+}
+
+/// Turns settlements into columns. Without details they are in the order of their ids, which the server likes best.
+pub(super) fn of_settlements(settlements: &[Settlement]) -> Result<SettlementColumns, StoreError> {
+    let mut details = Vec::with_capacity(settlements.len());
+    let mut bytes = 0;
     for (index, settlement) in settlements.iter().enumerate() {
-        let mut document = OutcomeDocument {
-            id: settlement.id,
-            epoch: settlement.epoch,
-            outcome: settlement.outcome.kind().as_str(),
-            result: None,
-            error: None,
-            delay: None,
-            is_final: false,
-        };
-        match &settlement.outcome {
-            Outcome::Succeeded { result } => document.result = result.as_ref(),
-            Outcome::Failed { error, delay, is_final } => {
-                document.error = Some(clean(error));
-                document.delay = delay.map(interval_text);
-                document.is_final = *is_final;
+        let detail = match &settlement.outcome {
+            Outcome::Succeeded { result: None } | Outcome::Released | Outcome::Cancelled { error: None } => {
+                None
             }
-            Outcome::Snoozed { delay } => document.delay = Some(interval_text(*delay)),
-            Outcome::Released => {}
-            Outcome::Abandoned { error } => document.error = Some(clean(error)),
-            Outcome::Cancelled { error } => document.error = error.as_ref().map(clean),
+            Outcome::Succeeded { result } => Some(Detail { result: result.as_ref(), ..Detail::default() }),
+            Outcome::Failed { error, delay, is_final } => Some(Detail {
+                error: Some(clean(error)),
+                delay: delay.map(interval_text),
+                is_final: *is_final,
+                ..Detail::default()
+            }),
+            Outcome::Snoozed { delay } => {
+                Some(Detail { delay: Some(interval_text(*delay)), ..Detail::default() })
+            }
+            Outcome::Abandoned { error } | Outcome::Cancelled { error: Some(error) } => {
+                Some(Detail { error: Some(clean(error)), ..Detail::default() })
+            }
             other => {
                 let message = format!("this store cannot record the outcome {}", other.kind().as_str());
                 return Err(StoreError::Unsupported { index: Some(index), message });
             }
-        }
-        documents.push(document);
+        };
+        let detail = detail.map(|detail| serde_json::to_string(&detail)).transpose().map_err(no_document)?;
+        bytes += detail.as_ref().map_or(0, String::len);
+        details.push(detail.map(JsonbText));
     }
-    write(documents)
+    if bytes > LIMIT {
+        return Err(too_large(bytes));
+    }
+    let mut places: Vec<_> = (0..settlements.len()).collect();
+    let details = details.iter().any(Option::is_some).then_some(details);
+    if details.is_none() {
+        places.sort_by_key(|place| settlements[*place].id.0);
+    }
+    let ordered = || places.iter().map(|place| &settlements[*place]);
+    Ok(SettlementColumns {
+        ids: ordered().map(|settlement| settlement.id.0).collect(),
+        epochs: ordered().map(|settlement| settlement.epoch.0).collect(),
+        outcomes: ordered().map(|settlement| settlement.outcome.kind().as_str()).collect(),
+        details,
+        places,
+    })
 }
 
 #[derive(Serialize)]
@@ -207,13 +236,21 @@ fn write<T: Serialize>(documents: impl IntoIterator<Item = T>) -> Result<JsonbTe
         }
         array.end()
     })();
-    result.map_err(|error: serde_json::Error| StoreError::invalid(format!("no JSON document: {error}")))?;
+    result.map_err(no_document)?;
     if bytes.len() > LIMIT {
-        let message = format!("the call carries {} bytes, more than {LIMIT}: split it", bytes.len());
-        return Err(StoreError::invalid(message));
+        return Err(too_large(bytes.len()));
     }
     let text = String::from_utf8(bytes).map_err(|error| StoreError::invalid(error.to_string()))?;
     Ok(JsonbText(text))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn no_document(error: serde_json::Error) -> StoreError {
+    StoreError::invalid(format!("no JSON document: {error}"))
+}
+
+fn too_large(bytes: usize) -> StoreError {
+    StoreError::invalid(format!("the call carries {bytes} bytes, more than {LIMIT}: split it"))
 }
 
 #[cfg(test)]
@@ -266,9 +303,29 @@ mod tests {
         assert!(matches!(refused, Err(StoreError::Invalid { index: Some(1), .. })));
         let error = ErrorRecord { class: "c".into(), message: "a\0b".repeat(100_000), backtrace: None };
         let outcome = Outcome::Failed { error, delay: None, is_final: true };
-        let settlement = Settlement { id: JobId::new(), epoch: Epoch(1), outcome };
-        let document = of_settlements(&[settlement]).unwrap();
-        assert!(!document.0.contains("\\u0000") && document.0.len() < 100_000);
-        assert_eq!(value(&document)[0]["final"], true);
+        let columns = of_settlements(&[settlement(outcome)]).unwrap();
+        let detail = columns.details.unwrap().remove(0).unwrap();
+        assert!(!detail.0.contains("\\u0000") && detail.0.len() < 100_000);
+        assert_eq!(value(&detail)["final"], true);
+    }
+
+    fn settlement(outcome: Outcome) -> Settlement {
+        Settlement { id: JobId::new(), epoch: Epoch(1), outcome }
+    }
+
+    #[test]
+    fn settlements_without_details_are_in_the_order_of_their_ids() {
+        let mut settlements: Vec<_> =
+            (0..3).map(|_| settlement(Outcome::Succeeded { result: None })).collect();
+        settlements.reverse();
+        let columns = of_settlements(&settlements).unwrap();
+        assert!(columns.details.is_none() && columns.ids.is_sorted());
+        assert_eq!(columns.places, [2, 1, 0]);
+        settlements[1].outcome = Outcome::Snoozed { delay: Duration::from_secs(1) };
+        let columns = of_settlements(&settlements).unwrap();
+        assert_eq!(columns.places, [0, 1, 2]);
+        let details: Vec<_> = columns.details.unwrap().iter().map(Option::is_some).collect();
+        assert_eq!(details, [false, true, false]);
+        assert_eq!(columns.outcomes, ["succeeded", "snoozed", "succeeded"]);
     }
 }

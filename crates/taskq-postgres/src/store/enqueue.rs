@@ -119,6 +119,7 @@ fn is_plain(job: &NewJob) -> bool {
         schedule_to_close: None,
         start_to_close: None,
         retry_policy: None,
+        fairness_key: None,
         tags,
         metadata: None,
         trace_context: None,
