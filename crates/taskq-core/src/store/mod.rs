@@ -91,6 +91,8 @@ pub struct Claimed {
     pub turns: Vec<(QueueName, Turn)>,
     /// Ready jobs were left because a lock was passed over: look again in 1 to 3 ms.
     pub more: bool,
+    /// When they were handed out, by the store's clock, or a moment before; `None` when there are none.
+    pub at: Option<Timestamp>,
 }
 
 /// A note of progress on its way to the store.

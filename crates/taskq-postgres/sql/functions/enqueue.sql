@@ -1,5 +1,5 @@
 -- Inserts one job: `created`, `existing` or `replaced`, as enqueue_many says it.
--- Called by: clients. Locks and indexes: see enqueue_many.
+-- Called by: clients. Locks and indexes: see enqueue_many; settings_pkey.
 -- A document of common fields takes a short way with one statement; whatever else there is to say of it, enqueue_many says.
 CREATE OR REPLACE FUNCTION "{schema}".enqueue(job jsonb)
 RETURNS TABLE (id uuid, outcome text, status text)
@@ -10,6 +10,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
     now timestamptz;
+    -- As event_level says it, without a call of its own.
+    tells_all boolean;
 BEGIN
     IF "{schema}".obviously_valid(job) THEN
         now := "{schema}".clock_now();
@@ -20,12 +22,12 @@ BEGIN
             coalesce((job ->> 'max_attempts')::smallint, 20), coalesce((job ->> 'payload_version')::integer, 1), now, 'pending',
             coalesce(job ->> 'queue', 'default'), job ->> 'actor', job -> 'payload')
         ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING
-        RETURNING j.id INTO id;
+        RETURNING j.id, (SELECT s.value = '"all"' FROM "{schema}".settings s WHERE s.name = 'event_level') INTO id, tells_all;
         IF FOUND THEN
             IF job ->> 'notify' IS DISTINCT FROM 'none' THEN
                 PERFORM pg_notify('{schema}:ready', coalesce(job ->> 'queue', 'default'));
             END IF;
-            IF "{schema}".event_level() = 'all' THEN
+            IF tells_all THEN
                 INSERT INTO "{schema}".job_events (job_id, occurred_at, kind) VALUES (id, now, 'enqueued');
             END IF;
             outcome := 'created';

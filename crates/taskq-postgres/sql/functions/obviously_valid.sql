@@ -14,13 +14,13 @@ AS $$
             AND (job ->> 'queue') COLLATE "C" !~ '[\x01-\x1f\x7f]')
         AND (NOT job ? 'id' OR jsonb_typeof(job -> 'id') = 'string' AND job ->> 'id' LIKE '________-____-____-____-____________'
             AND (job ->> 'id') COLLATE "C" !~ '[^0-9a-f-]' AND job ->> 'id' NOT LIKE '%-%-%-%-%-%')
-        AND (job - '{id,queue,actor,payload}'::text[] = '{}'
+        AND (NOT job ? 'notify' OR job ->> 'notify' IN ('none', 'default') AND jsonb_typeof(job -> 'notify') = 'string')
+        AND (job - '{id,queue,actor,payload,notify}'::text[] = '{}'
             OR job - '{id,queue,actor,payload,payload_version,priority,max_attempts,notify}'::text[] = '{}'
             AND (NOT job ? 'payload_version' OR job -> 'payload_version' BETWEEN '1' AND '2147483647'
                 AND strpos(job ->> 'payload_version', '.') = 0)
             AND (NOT job ? 'priority' OR job -> 'priority' BETWEEN '-32768' AND '32767' AND strpos(job ->> 'priority', '.') = 0)
             AND (NOT job ? 'max_attempts' OR job -> 'max_attempts' BETWEEN '1' AND '32767'
-                AND strpos(job ->> 'max_attempts', '.') = 0)
-            AND (NOT job ? 'notify' OR job -> 'notify' IN ('"none"', '"default"')))
+                AND strpos(job ->> 'max_attempts', '.') = 0))
     END
 $$;

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 use taskq_core::model::{
-    Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome, RetryPolicy,
-    Schedule, Settlement,
+    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, NewJob, OnFinished,
+    Outcome, RetryPolicy, Schedule, Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
 use uuid::Uuid;
@@ -28,8 +28,11 @@ struct JobDocument<'a> {
     queue: &'a str,
     actor: &'a str,
     payload: &'a Json,
-    payload_version: i32,
-    priority: i16,
+    // What a job has that names none is left out: it is shorter, and its document is sooner checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_version: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduled_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +41,8 @@ struct JobDocument<'a> {
     schedule_to_close: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start_to_close: Option<String>,
-    max_attempts: i16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<i16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_policy: Option<&'a RetryPolicy>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -57,9 +61,41 @@ struct JobDocument<'a> {
     notify: Option<&'static str>,
 }
 
-/// Writes the documents of `enqueue_many`.
-pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError> {
-    for (index, (job, _)) in jobs.iter().enumerate() {
+impl<'a> JobDocument<'a> {
+    fn of(job: &'a NewJob, notify: Notify) -> Self {
+        Self {
+            id: job.id,
+            queue: job.queue.as_str(),
+            actor: job.actor.as_str(),
+            payload: &job.payload,
+            payload_version: (job.payload_version != 1).then_some(job.payload_version),
+            priority: (job.priority != 0).then_some(job.priority),
+            scheduled_at: match job.schedule {
+                Schedule::At(time) => Some(time_text(time)),
+                Schedule::Now | Schedule::After(_) => None,
+            },
+            delay: match job.schedule {
+                Schedule::After(delay) => Some(interval_text(delay)),
+                Schedule::Now | Schedule::At(_) => None,
+            },
+            schedule_to_close: job.schedule_to_close.map(time_text),
+            start_to_close: job.start_to_close.map(interval_text),
+            max_attempts: (job.max_attempts != DEFAULT_MAX_ATTEMPTS).then_some(job.max_attempts),
+            retry_policy: job.retry_policy.as_ref(),
+            tags: &job.tags,
+            metadata: job.metadata.as_ref(),
+            trace_context: job.trace_context.as_deref(),
+            fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
+            idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
+            on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
+            notify: (notify == Notify::None).then_some("none"),
+        }
+    }
+}
+
+/// Refuses what the server could not, because a document cannot say it.
+pub(super) fn check_jobs<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Result<(), StoreError> {
+    for (index, job) in jobs.into_iter().enumerate() {
         // The server could not even parse the document, and would not say which one it was.
         let mut texts = job.tags.iter().chain(&job.trace_context);
         if texts.any(|text| text.contains('\0')) {
@@ -72,33 +108,18 @@ pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError
             return Err(StoreError::Invalid { index: Some(index), message });
         }
     }
-    write(jobs.iter().map(|(job, notify)| JobDocument {
-        id: job.id,
-        queue: job.queue.as_str(),
-        actor: job.actor.as_str(),
-        payload: &job.payload,
-        payload_version: job.payload_version,
-        priority: job.priority,
-        scheduled_at: match job.schedule {
-            Schedule::At(time) => Some(time_text(time)),
-            Schedule::Now | Schedule::After(_) => None,
-        },
-        delay: match job.schedule {
-            Schedule::After(delay) => Some(interval_text(delay)),
-            Schedule::Now | Schedule::At(_) => None,
-        },
-        schedule_to_close: job.schedule_to_close.map(time_text),
-        start_to_close: job.start_to_close.map(interval_text),
-        max_attempts: job.max_attempts,
-        retry_policy: job.retry_policy.as_ref(),
-        tags: &job.tags,
-        metadata: job.metadata.as_ref(),
-        trace_context: job.trace_context.as_deref(),
-        fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
-        idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
-        on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
-        notify: (*notify == Notify::None).then_some("none"),
-    }))
+    Ok(())
+}
+
+/// Writes the document of `enqueue`.
+pub(super) fn of_job(job: &NewJob, notify: Notify) -> Result<JsonbText, StoreError> {
+    let text = serde_json::to_string(&JobDocument::of(job, notify));
+    text.map(JsonbText).map_err(|error| StoreError::invalid(format!("no JSON document: {error}")))
+}
+
+/// Writes the documents of `enqueue_many`.
+pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError> {
+    write(jobs.iter().map(|(job, notify)| JobDocument::of(job, *notify)))
 }
 
 /// What of an outcome is neither its job, its epoch nor its word.
@@ -251,11 +272,15 @@ mod tests {
 
     #[test]
     fn a_plain_job_says_little() {
-        let document = value(&of_jobs(&[(job(), Notify::Default)]).unwrap());
-        let mut keys: Vec<_> = document[0].as_object().unwrap().keys().cloned().collect();
+        let document = value(&of_job(&job(), Notify::Default).unwrap());
+        let mut keys: Vec<_> = document.as_object().unwrap().keys().cloned().collect();
         keys.sort();
-        let expected = ["actor", "id", "max_attempts", "payload", "payload_version", "priority", "queue"];
-        assert_eq!(keys, expected);
+        assert_eq!(keys, ["actor", "id", "payload", "queue"]);
+        let mut other = job();
+        (other.priority, other.max_attempts, other.payload_version) = (-1, 21, 2);
+        let document = value(&of_job(&other, Notify::Default).unwrap());
+        assert_eq!((&document["priority"], &document["max_attempts"]), (&(-1).into(), &21.into()));
+        assert_eq!(document["payload_version"], 2);
     }
 
     #[test]
@@ -274,7 +299,7 @@ mod tests {
     fn a_nul_is_refused_with_its_index_and_an_error_is_cleaned() {
         let mut bad = job();
         bad.tags = vec!["a\0b".to_owned()];
-        let refused = of_jobs(&[(job(), Notify::Default), (bad, Notify::Default)]);
+        let refused = check_jobs(&[job(), bad]);
         assert!(matches!(refused, Err(StoreError::Invalid { index: Some(1), .. })));
         let error = ErrorRecord { class: "c".into(), message: "a\0b".repeat(100_000), backtrace: None };
         let outcome = Outcome::Failed { error, delay: None, is_final: true };

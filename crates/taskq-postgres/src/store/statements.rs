@@ -23,13 +23,21 @@ macro_rules! statements {
 }
 
 statements! {
-    enqueue: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
+    enqueue: r#"SELECT id, outcome, status FROM "{schema}".enqueue($1)"#, [JSONB];
+    enqueue_plain: r#"SELECT "{schema}".enqueue_plain($1, $2, $3, $4, $5, $6, $7, $8)"#,
+        [UUID, TEXT, TEXT, JSONB, INT4, INT2, INT2, BOOL];
+    enqueue_many: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
+    prepare_staging: r#"SELECT "{schema}".prepare_staging()"#, [];
+    stage: r#"COPY pg_temp."{schema}_staged" (nth, id, queue, actor, payload, payload_version, priority, max_attempts,
+        notify, scheduled_at, delay, schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags)
+        FROM STDIN (FORMAT binary)"#, [];
+    enqueue_staged: r#"SELECT nth, id, outcome, status FROM "{schema}".enqueue_staged($1)"#, [INT8];
     /// Channel and payload.
     notify: "SELECT pg_catalog.pg_notify($1, $2)", [TEXT, TEXT];
     register: r#"SELECT "{schema}".register_worker($1, $2, $3, $4, $5)"#,
         [UUID, TEXT_ARRAY, TEXT_ARRAY, INTERVAL, JSONB];
     claim: r#"SELECT id, queue, actor, epoch, attempt, max_attempts, priority, payload, payload_version,
-        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context, cohort
+        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context, cohort, "{schema}".clock()
         FROM "{schema}".claim_slots($1, $2, $3, $4, $5, $6, $7)"#,
         [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4, TEXT_ARRAY, TEXT_ARRAY];
     settle: r#"SELECT applied, others, reasons, statuses FROM "{schema}".settle_batch($1, $2, $3, $4, $5)"#,

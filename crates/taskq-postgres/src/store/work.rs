@@ -15,6 +15,9 @@ use super::Calls;
 use super::documents::{SettlementColumns, of_settlements};
 use crate::codec::{Columns, Interval, Jsonb, Time, only};
 
+/// The column of a claim's answer that says when it was given.
+const CLAIMED_AT: usize = 16;
+
 impl Calls {
     pub(super) async fn claim(self: Arc<Self>, request: ClaimRequest) -> Result<Claimed, StoreError> {
         let queues: Vec<_> = request.queues.iter().map(|wanted| wanted.queue.as_str()).collect();
@@ -47,6 +50,9 @@ impl Calls {
             }
             claim.jobs.push(job);
         }
+        // The start of the statement, the same in every row.
+        let at = rows.first().map(|row| Columns::at(row, CLAIMED_AT).read::<Time>()).transpose()?;
+        claim.at = at.map(|time| time.0);
         Ok(claim)
     }
 

@@ -46,7 +46,8 @@ impl State {
                 session.lease_expires_at = later(now, request.lease);
             }
         }
-        Ok(Claimed { jobs, turns, more: false })
+        let at = (!jobs.is_empty()).then_some(now);
+        Ok(Claimed { jobs, turns, more: false, at })
     }
 
     fn claim_in_order(

@@ -30,7 +30,11 @@ pub(crate) struct Verdict {
 
 impl Scene {
     pub(crate) async fn new() -> Self {
-        let database = crate::database::migrated().await;
+        Self::of(crate::database::migrated().await).await
+    }
+
+    /// A session in a migrated database.
+    pub(crate) async fn of(database: TestDatabase) -> Self {
         let client = database.connect().await.unwrap();
         Self { database, client }
     }
@@ -134,7 +138,7 @@ pub(crate) fn raised(error: &tokio_postgres::Error) -> &DbError {
 
 /// Waits until some session is held up by a lock of the session with this backend.
 pub(crate) async fn until_blocked_by(observer: &Client, pid: i32) {
-    wait_until("a session waits for the other's lock", Duration::from_secs(20), async || {
+    wait_until("a session waits for the other's lock", Duration::from_mins(1), async || {
         let query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))";
         observer.query_one(query, &[&pid]).await.unwrap().get::<_, bool>(0)
     })
