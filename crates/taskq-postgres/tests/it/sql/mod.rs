@@ -9,7 +9,6 @@ mod isolation;
 mod life;
 pub(crate) mod mutant;
 mod rescue;
-mod scene;
+pub(crate) mod scene;
 mod turns;
 mod work;
-pub(crate) mod scene;
