@@ -11,4 +11,5 @@ mod life;
 pub(crate) mod mutant;
 mod rescue;
 pub(crate) mod scene;
+mod turns;
 mod work;
