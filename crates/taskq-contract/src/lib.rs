@@ -29,6 +29,7 @@ mod rescue;
 mod retry;
 mod scene;
 mod settle;
+mod turns;
 mod wakes;
 mod worker;
 mod workers;

@@ -226,6 +226,28 @@ macro_rules! each_behaviour {
                 a_claim_from_what_is_paused_ends_no_late_jobs
                 everything_but_the_claim_goes_on_while_paused
             }
+            turns {
+                a_fairness_key_is_stored
+                a_fairness_key_is_refused_where_nobody_takes_turns
+                cohorts_take_turns
+                lanes_of_all_actors_are_one_ring
+                a_turn_may_be_of_an_actor_that_is_not_served
+                in_a_lane_the_order_is_priority_then_time_then_id
+                a_claim_shares_equally_what_the_lanes_have
+                a_heavy_cohort_makes_nobody_wait_more_than_a_turn
+                every_cohort_of_many_actors_has_its_turn
+                a_claim_without_a_turn_starts_anywhere
+                workers_take_disjoint_turns
+                each_queue_has_its_own_mode_and_turn
+                a_paused_part_has_no_turn
+                a_job_past_its_deadline_takes_nobodys_turn
+                a_job_that_comes_back_waits_in_its_own_lane
+                a_mode_that_is_set_tells_what_it_changed
+                jobs_that_were_in_strict_order_are_one_lane
+                in_strict_order_again_cohorts_do_not_count
+                what_becomes_ready_after_the_change_is_found
+                ready_jobs_are_counted_over_their_cohorts
+            }
             idempotency {
                 a_key_lets_one_job_in
                 a_call_with_a_key_may_be_repeated
@@ -281,6 +303,7 @@ macro_rules! each_behaviour {
                 a_cancellation_by_match_wakes_the_workers
                 a_job_that_an_operator_retries_wakes_its_queue
                 a_resumed_queue_is_woken
+                a_queue_whose_mode_changes_is_woken
                 a_resumed_actor_wakes_the_queues_of_its_jobs
             }
         }

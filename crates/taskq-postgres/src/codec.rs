@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use taskq_core::model::Json;
 use taskq_core::store::StoreError;
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
@@ -43,7 +43,9 @@ impl<'a> FromSql<'a> for Time {
 
 impl ToSql for Time {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
-        let micros = self.0.as_microsecond().checked_sub(EPOCH_MICROS).ok_or("a time out of range")?;
+        // What is finer than PostgreSQL keeps is cut, as where it is text, not rounded towards 1970.
+        let micros = i64::try_from(self.0.as_nanosecond().div_euclid(1_000))?;
+        let micros = micros.checked_sub(EPOCH_MICROS).ok_or("a time out of range")?;
         out.put_i64(micros);
         Ok(IsNull::No)
     }
@@ -145,6 +147,26 @@ impl ToSql for JsonbText {
     to_sql_checked!();
 }
 
+/// A JSON document on its way into a `jsonb` parameter.
+#[derive(Debug)]
+pub(crate) struct JsonbRef<'a>(pub(crate) &'a Json);
+
+impl ToSql for JsonbRef<'_> {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        let text = self.0.as_str();
+        out.reserve(text.len() + 1);
+        out.put_u8(JSONB_VERSION);
+        out.put_slice(text.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::JSONB
+    }
+
+    to_sql_checked!();
+}
+
 /// Reads the columns of a row from left to right.
 pub(crate) struct Columns<'a> {
     row: &'a Row,
@@ -156,8 +178,13 @@ impl<'a> Columns<'a> {
         Self { row, next: 0 }
     }
 
+    /// Starts at a column.
+    pub(crate) const fn at(row: &'a Row, next: usize) -> Self {
+        Self { row, next }
+    }
+
     /// Reads the next column.
-    pub(crate) fn read<T: FromSqlOwned>(&mut self) -> Result<T, StoreError> {
+    pub(crate) fn read<T: FromSql<'a>>(&mut self) -> Result<T, StoreError> {
         let at = self.next;
         self.next += 1;
         self.row.try_get(at).map_err(|error| {
@@ -168,7 +195,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Reads the next column and turns it into what it means.
-    pub(crate) fn read_as<T: FromSqlOwned, U, E: std::fmt::Display>(
+    pub(crate) fn read_as<T: FromSql<'a>, U, E: std::fmt::Display>(
         &mut self,
         turn: impl FnOnce(T) -> Result<U, E>,
     ) -> Result<U, StoreError> {

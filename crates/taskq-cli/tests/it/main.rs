@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
+mod bench;
 mod connection;
 mod death;
 mod demo;
+mod foreign;
 mod harness;
 mod idempotency;
 mod input;

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    ActorName, Epoch, ErrorRecord, IdempotencyKey, JobId, Json, OutcomeKind, QueueName, RetryPolicy, Status,
-    WorkerId,
+    ActorName, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, OutcomeKind, QueueName,
+    RetryPolicy, Status, WorkerId,
 };
 
 /// The queue of a job that names none.
@@ -58,6 +58,8 @@ pub struct NewJob {
     pub metadata: Option<Json>,
     /// The W3C `traceparent` of the caller.
     pub trace_context: Option<String>,
+    /// Its cohort, in a queue whose lanes take turns; any other queue refuses it.
+    pub fairness_key: Option<FairnessKey>,
     /// Makes the enqueue safe to repeat for 7 days: while the key of this actor is taken, no job is written.
     pub idempotency_key: Option<IdempotencyKey>,
     /// What a taken key means when its job has ended. Has a meaning only with a key.
@@ -92,6 +94,7 @@ impl NewJob {
             tags: Vec::new(),
             metadata: None,
             trace_context: None,
+            fairness_key: None,
             idempotency_key: None,
             on_finished: OnFinished::Return,
         }
@@ -198,6 +201,8 @@ pub struct JobRecord {
     pub start_to_close: Option<Duration>,
     /// When failed attempts are tried again; `None` is the default policy.
     pub retry_policy: Option<RetryPolicy>,
+    /// Its cohort, as it was enqueued with.
+    pub fairness_key: Option<FairnessKey>,
     /// The last error.
     pub error: Option<ErrorRecord>,
     /// What its handler returned.

@@ -1,6 +1,7 @@
 //! The store: what [`Store`] asks, as calls of the schema's functions.
 
 mod control;
+mod copy;
 mod documents;
 mod enqueue;
 mod observe;
@@ -17,12 +18,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use taskq_core::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,
 };
 use taskq_core::store::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
+    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueMode, QueueSet, QueueSummary, Reclaimed,
+    Registration, Retried, RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
 };
 
 use self::statements::Statements;
@@ -233,6 +234,10 @@ impl Store for PostgresStore {
 
     async fn resume(&self, part: LanePart) -> Result<bool, StoreError> {
         self.run(|calls| calls.resume(part)).await
+    }
+
+    async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
+        self.run(|calls| calls.set_queue(queue, mode, limit)).await
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {

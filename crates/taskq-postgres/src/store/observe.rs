@@ -104,6 +104,7 @@ impl Calls {
                     queue: columns.read_as(|text: String| text.try_into())?,
                     mode: columns.read_as(|word: String| match word.as_str() {
                         "strict_fifo" => Ok(QueueMode::StrictFifo),
+                        "round_robin" => Ok(QueueMode::RoundRobin),
                         _ => Err(format!("unknown mode {word:?}")),
                     })?,
                     scheduled: capped_count(&mut columns)?,
@@ -197,6 +198,7 @@ fn record(row: &Row) -> Result<JobRecord, StoreError> {
         retry_policy: c.read_as(|policy: Option<Jsonb>| {
             policy.map(|policy| policy.0.parse::<RetryPolicy>()).transpose()
         })?,
+        fairness_key: c.read_as(|key: Option<String>| key.map(TryInto::try_into).transpose())?,
         error: error(c)?,
         result: json(c)?,
         progress: json(c)?,

@@ -4,6 +4,7 @@
 
 mod behaviours;
 mod bounds;
+mod bulk;
 mod connect;
 mod database;
 mod migrate;

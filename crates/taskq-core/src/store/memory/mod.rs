@@ -19,6 +19,7 @@ mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod validate;
 mod workers;
 
@@ -33,11 +34,11 @@ pub use clock::{Clock, TestClock};
 
 use super::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
+    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueMode, QueueSet, QueueSummary, Reclaimed,
+    Registration, Retried, RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,
 };
 use state::State;
 
@@ -197,6 +198,10 @@ impl Store for MemoryStore {
 
     async fn resume(&self, part: LanePart) -> Result<bool, StoreError> {
         Ok(self.verb(|state, _| state.resume(&part)))
+    }
+
+    async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
+        self.verb(|state, _| state.set_queue(&queue, mode, limit))
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {

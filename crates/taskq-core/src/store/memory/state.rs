@@ -6,21 +6,23 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::super::Turn;
 use super::clock::later;
 use super::hints::Hints;
 use super::keys::Keys;
 use super::leader::Leader;
 use super::pause::Paused;
+use super::turns::Modes;
 use super::workers::Session;
 use crate::model::{
-    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, OutcomeKind, QueueName, Status,
+    AttemptRecord, Epoch, ErrorRecord, FairnessKey, JobId, JobRecord, Json, OutcomeKind, QueueName, Status,
     WorkerId,
 };
 
 /// A ready job's place in its lane: by priority, the highest first, then by time, then by id.
 pub(super) type Place = (Reverse<i16>, Timestamp, JobId);
 
-/// The ready jobs of one queue and actor.
+/// The ready jobs of one queue, actor and cohort.
 pub(super) type Lane = BTreeSet<Place>;
 
 /// Everything that a store knows.
@@ -30,12 +32,16 @@ pub(super) type Lane = BTreeSet<Place>;
 pub(super) struct State {
     pub(super) jobs: BTreeMap<JobId, JobRecord>,
     pub(super) attempts: BTreeMap<(JobId, Epoch), AttemptRecord>,
-    pub(super) ready: BTreeMap<QueueName, BTreeMap<ActorName, Lane>>,
+    /// The lanes of each queue, in the order of its ring.
+    pub(super) ready: BTreeMap<QueueName, BTreeMap<Turn, Lane>>,
     pub(super) scheduled: BTreeSet<(Timestamp, JobId)>,
     pub(super) running: BTreeMap<WorkerId, BTreeSet<(Timestamp, JobId)>>,
     /// Jobs whose cancellation was asked for while they ran. Such a job never runs again unless an operator
     /// retries it, which takes the mark away, so the requests that are open are the marks of running jobs.
     pub(super) cancelling: BTreeSet<JobId>,
+    /// The cohorts of the jobs that have one, whatever their status.
+    pub(super) cohorts: BTreeMap<JobId, FairnessKey>,
+    pub(super) modes: Modes,
     pub(super) keys: Keys,
     pub(super) paused: Paused,
     pub(super) workers: BTreeMap<WorkerId, Session>,
@@ -86,6 +92,8 @@ impl State {
             scheduled: BTreeSet::new(),
             running: BTreeMap::new(),
             cancelling: BTreeSet::new(),
+            cohorts: BTreeMap::new(),
+            modes: Modes::default(),
             keys: Keys::default(),
             paused: Paused::default(),
             workers: BTreeMap::new(),
@@ -98,7 +106,17 @@ impl State {
     /// Stores a new job, scheduled or ready.
     pub(super) fn insert(&mut self, job: JobRecord) {
         let id = job.id;
+        if let Some(key) = &job.fairness_key {
+            self.cohorts.insert(id, key.clone());
+        }
         self.jobs.insert(id, job);
+        self.index(id);
+    }
+
+    /// Takes a ready job's cohort away: it belongs to its actor's lane then.
+    pub(super) fn merge(&mut self, id: JobId) {
+        self.unindex(id);
+        self.cohorts.remove(&id);
         self.index(id);
     }
 
@@ -199,7 +217,8 @@ impl State {
             Status::Pending => {
                 self.hints.ready(&job.queue);
                 let lanes = self.ready.entry(job.queue.clone()).or_default();
-                lanes.entry(job.actor.clone()).or_default().insert(place(job));
+                let lane = Turn { actor: job.actor.clone(), cohort: self.cohorts.get(&id).cloned() };
+                lanes.entry(lane).or_default().insert(place(job));
             }
             Status::Scheduled => {
                 self.hints.due();
@@ -219,10 +238,11 @@ impl State {
         match job.status {
             Status::Pending => {
                 let lanes = self.ready.get_mut(&job.queue).expect("a ready job has its queue's lanes");
-                let lane = lanes.get_mut(&job.actor).expect("a ready job has its lane");
+                let key = Turn { actor: job.actor.clone(), cohort: self.cohorts.get(&id).cloned() };
+                let lane = lanes.get_mut(&key).expect("a ready job has its lane");
                 lane.remove(&place(job));
                 if lane.is_empty() {
-                    lanes.remove(&job.actor);
+                    lanes.remove(&key);
                 }
                 if lanes.is_empty() {
                     self.ready.remove(&job.queue);

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::scene::{Scene, claim, settle};
 
 /// Counts the entries that were put into the indexes of `jobs` between two points of the log, by index.
-async fn entries(scene: &Scene, from: &str, to: &str) -> BTreeMap<String, i64> {
+pub(crate) async fn entries(scene: &Scene, from: &str, to: &str) -> BTreeMap<String, i64> {
     let query = format!(
         "SELECT c.relname::text, count(*)
          FROM pg_get_wal_records_info('{from}', '{to}') w
@@ -21,7 +21,7 @@ async fn entries(scene: &Scene, from: &str, to: &str) -> BTreeMap<String, i64> {
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-async fn position(scene: &Scene) -> String {
+pub(crate) async fn position(scene: &Scene) -> String {
     scene.value("SELECT pg_current_wal_flush_lsn()::text").await
 }
 

@@ -10,3 +10,4 @@ mod life;
 pub(crate) mod mutant;
 mod rescue;
 pub(crate) mod scene;
+mod work;

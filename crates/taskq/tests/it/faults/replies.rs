@@ -78,7 +78,7 @@ async fn jobs_of_a_claim_whose_reply_is_swallowed_go_back_within_a_few_beats_and
 #[tokio::test]
 async fn a_settle_whose_acknowledgement_is_swallowed_counts_once_and_never_as_stale() {
     let scene = Scene::new().await;
-    let swallow = scene.proxy.swallow_reply(".settle(");
+    let swallow = scene.proxy.swallow_reply(".settle_batch(");
     let worker = scene.worker();
     let handle = scene.direct.enqueue(&Echo).await.unwrap();
     happens(&swallow).await;
@@ -124,7 +124,7 @@ async fn calls_whose_replies_are_swallowed_can_be_repeated() {
         info: None,
     };
     store.register_worker(registration).await.unwrap();
-    let queues = vec![QueueSlots { queue: job.queue.clone(), slots: 1 }];
+    let queues = vec![QueueSlots { queue: job.queue.clone(), slots: 1, turn: None }];
     let request = ClaimRequest { worker, queues, lease: LEASE, oversample: 2 };
     let claimed = store.claim(request).await.unwrap().jobs;
     assert_eq!(claimed.len(), 1);
@@ -137,7 +137,7 @@ async fn calls_whose_replies_are_swallowed_can_be_repeated() {
     let again = store.heartbeat(beat).await.unwrap();
     assert_eq!(again.leadership, Some(LeaderEpoch(leader.epoch)), "renewed, not taken anew");
 
-    let swallow = scene.proxy.swallow_reply(".settle(");
+    let swallow = scene.proxy.swallow_reply(".settle_batch(");
     let outcome = Outcome::Succeeded { result: None };
     let settlement = Settlement { id: job.id, epoch: claimed[0].epoch, outcome };
     lost(store.settle(worker, vec![settlement.clone()]).await.map(drop));
