@@ -11,4 +11,5 @@ mod mutant;
 mod plans;
 mod rescue;
 mod scene;
+mod settle_plans;
 mod work;
