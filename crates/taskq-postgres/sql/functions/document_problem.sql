@@ -1,5 +1,5 @@
 -- Says why a job document cannot be enqueued, and the error code; a null problem when it can.
--- Called by: check_jobs, for documents that are not obviously valid. Locks: none. Indexes: queues_pkey.
+-- Called by: check_jobs, check_staged, for jobs that are not obviously valid. Locks: none. Indexes: queues_pkey.
 -- The one place where a job is validated. A loop over the fields with one expression each, and no statement that would have
 -- to be planned; only documents with times or a retry policy take the slower checks.
 CREATE OR REPLACE FUNCTION "{schema}".document_problem(job jsonb, now timestamptz, OUT problem text, OUT code text)

@@ -1,6 +1,7 @@
 //! The store: what [`Store`] asks, as calls of the schema's functions.
 
 mod control;
+mod copy;
 mod documents;
 mod enqueue;
 mod observe;

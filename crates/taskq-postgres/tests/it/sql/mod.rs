@@ -1,15 +1,16 @@
 //! The schema's functions as any client calls them.
 
 mod claim;
+mod cost;
 mod crash;
 mod delay;
 mod enqueue;
 mod fence;
 mod isolation;
 mod life;
-mod mutant;
-mod plans;
+pub(crate) mod mutant;
 mod rescue;
-mod scene;
+pub(crate) mod scene;
 mod settle_plans;
+mod turns;
 mod work;
