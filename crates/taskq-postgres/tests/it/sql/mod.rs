@@ -11,5 +11,6 @@ mod life;
 pub(crate) mod mutant;
 mod rescue;
 pub(crate) mod scene;
+mod settle_plans;
 mod turns;
 mod work;
