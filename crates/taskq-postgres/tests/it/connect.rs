@@ -40,7 +40,7 @@ pub(crate) fn as_role(database: &TestDatabase, role: &str, password: &str) -> St
 }
 
 /// The application names of the store's sessions.
-async fn sessions(database: &TestDatabase, admin: &tokio_postgres::Client) -> Vec<String> {
+pub(crate) async fn sessions(database: &TestDatabase, admin: &tokio_postgres::Client) -> Vec<String> {
     let sql = "SELECT application_name FROM pg_stat_activity
         WHERE datname = $1 AND application_name LIKE 'taskq:%' ORDER BY 1";
     let rows = admin.query(sql, &[&database.name()]).await.unwrap();

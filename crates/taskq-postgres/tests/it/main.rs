@@ -9,3 +9,4 @@ mod database;
 mod migrate;
 mod observe;
 mod sql;
+mod statements;
