@@ -129,7 +129,7 @@
 //!
 //! [`cancel`](Client::cancel) and [`retry`](Client::retry) take ids, [`cancel_matching`](Client::cancel_matching) and
 //! [`retry_matching`](Client::retry_matching) a filter. [`queue`](Client::queue) and [`actor`](Client::actor) can be
-//! paused and resumed. [`workers`](Client::workers) and [`leader`](Client::leader) say who works.
+//! paused and resumed; [`set_queue`](Client::set_queue) lets a queue's tenants take turns. [`workers`](Client::workers) and [`leader`](Client::leader) say who works.
 //!
 //! # Tests
 //!
@@ -166,12 +166,13 @@ pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{
     CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, Job, JobHandle, LaneControl, OperateError,
-    RetryMatching, RetryTotals, WaitError,
+    QueueChange, RetryMatching, RetryTotals, SetQueue, WaitError,
 };
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,
-    ErrorRecord, IdempotencyKey, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, NewJob,
-    OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
+    ErrorRecord, FairnessKey, IdempotencyKey, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json,
+    JsonError, NewJob, OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy,
+    Schedule, Status, WorkerId,
 };
 pub use taskq_core::testing;
 pub use taskq_core::worker::{

@@ -13,13 +13,13 @@ mod worker;
 use clap::{Parser, Subcommand};
 
 pub(crate) use bench::{
-    BenchCommand, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModeArg, ScaleArgs, StateArg,
+    BenchCommand, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModesArg, ScaleArgs, StateArg,
 };
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
 pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};
 pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, WaitArgs};
-pub(crate) use lane::{ActorArgs, ActorCommand, QueueArgs, QueueCommand};
+pub(crate) use lane::{ActorArgs, ActorCommand, ModeArg, QueueArgs, QueueCommand, QueueSetArgs};
 pub(crate) use migrate::{MigrateCommand, PhaseArg};
 pub(crate) use output::OutputArgs;
 pub(crate) use worker::WorkerArgs;

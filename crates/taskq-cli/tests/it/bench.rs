@@ -5,7 +5,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Database, Ran, run, taskq};
+use taskq_testkit::{ChildProcess, Signal, wait_for};
+
+use crate::harness::{Database, Ran, WITHIN, run, taskq};
 
 /// Runs a benchmark on the database of a test and returns its report.
 fn report(db: &Database, arguments: &[&str]) -> Value {
@@ -91,6 +93,15 @@ async fn depths_are_compared_in_every_state_that_is_asked_for() {
     positive(&rows[7], &["ratio_p50_to_8_actors"]);
     let left = "SELECT count(*) FROM pg_namespace WHERE starts_with(nspname, 'taskq_bench')";
     assert_eq!(db.client.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 0, "all schemas are gone");
+}
+
+#[tokio::test]
+async fn many_cohorts_are_compared_with_few() {
+    let db = Database::new().await;
+    let only = ["--mode", "round_robin", "--states", "cohorts"];
+    let report = report(&db, &[&["depth", "--depths", "400", "--rounds", "2"][..], &only].concat());
+    positive(row(&report, "cohorts: 10"), &["p50_ms", "buffers"]);
+    positive(row(&report, "cohorts: 10000"), &["ratio_p50_to_10_cohorts", "ratio_buffers_to_10_cohorts"]);
 }
 
 #[tokio::test]
@@ -183,6 +194,23 @@ async fn processes_waits_and_idle_workers_are_measured() {
             "no extension is made in a database that is not the benchmark's: {row}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_benchmark_that_is_interrupted_leaves_nothing() {
+    let db = Database::new().await;
+    let mut drain = ChildProcess::spawn(&mut db.taskq(["bench", "drain", "--jobs", "50000000"])).unwrap();
+    let begun = async || {
+        // There is no such table at first.
+        let found = db.client.query_one("SELECT EXISTS (SELECT FROM taskq_bench.jobs)", &[]).await;
+        found.is_ok_and(|row| row.get(0)).then_some(())
+    };
+    wait_for("there are jobs to drain", WITHIN, begun).await;
+    drain.signal(Signal::INT).unwrap();
+    assert_eq!(drain.wait(WITHIN).await.code(), Some(1));
+    let said = drain.stderr();
+    assert!(said.iter().any(|line| line.starts_with("error: interrupted")), "{said:?}");
+    assert_eq!(schemas(&db).await, 0, "the schema is gone");
 }
 
 fn bench(arguments: &[&str]) -> Command {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Client, EnqueueError, Job, JobHandle};
 use crate::model::{
-    ActorName, EnqueueOutcome, Enqueued, IdempotencyKey, InvalidName, Json, NewJob, OnFinished,
+    ActorName, EnqueueOutcome, Enqueued, FairnessKey, IdempotencyKey, InvalidName, Json, NewJob, OnFinished,
     PAYLOAD_LIMIT, QueueName, RetryPolicy, Schedule, Status,
 };
 
@@ -91,6 +91,16 @@ impl<J: Job> Enqueue<J> {
         self.try_change(|job| {
             let json = Json::from_value(metadata, METADATA_LIMIT).map_err(EnqueueError::Metadata)?;
             job.metadata = Some(json);
+            Ok(())
+        })
+    }
+
+    /// Puts it into a cohort, such as one tenant's jobs: in a queue in
+    /// [`RoundRobin`](crate::store::QueueMode::RoundRobin) mode cohorts take turns, however many jobs each has. Any other
+    /// queue refuses a job with a key, since it would do nothing there.
+    pub fn fairness_key(self, key: impl Into<String>) -> Self {
+        self.try_change(|job| {
+            job.fairness_key = Some(FairnessKey::new(key.into())?);
             Ok(())
         })
     }

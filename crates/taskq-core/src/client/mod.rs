@@ -6,6 +6,7 @@ mod error;
 mod handle;
 mod job;
 mod operate;
+mod queue;
 mod waiter;
 
 use std::borrow::Borrow;
@@ -18,6 +19,7 @@ pub use error::{EnqueueError, WaitError};
 pub use handle::JobHandle;
 pub use job::Job;
 pub use operate::{CancelMatching, CancelTotals, LaneControl, OperateError, RetryMatching, RetryTotals};
+pub use queue::{QueueChange, SetQueue};
 
 use crate::model::{Enqueued, JobId, NewJob, Status};
 use crate::store::{Ending, Store, StoreError};

@@ -19,7 +19,6 @@ mod heartbeat;
 mod job_error;
 mod leader;
 mod maintenance;
-mod pace;
 mod panics;
 mod reach;
 mod reaper;
@@ -30,7 +29,6 @@ mod shutdown;
 mod slots;
 mod stop;
 mod supervisor;
-mod waiting;
 
 use std::fmt;
 use std::sync::Arc;

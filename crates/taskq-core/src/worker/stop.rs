@@ -1,7 +1,11 @@
 //! How an attempt is stopped, and why.
 
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
+use futures_util::task::AtomicWaker;
 use tokio_util::sync::CancellationToken;
 
 /// Why an attempt is asked to stop.
@@ -19,38 +23,52 @@ pub enum StopReason {
 }
 
 /// What stops an attempt. Clones stop the same one.
+///
+/// Most attempts are never stopped and never ask, so all that costs is made when it is needed.
 #[derive(Clone, Default)]
-pub(super) struct Control {
-    reason: Arc<OnceLock<StopReason>>,
+pub(super) struct Control(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    reason: OnceLock<StopReason>,
     /// Tells the handler, and what it started, that the attempt is to stop.
-    cancelled: CancellationToken,
-    /// Drops the handler's future.
-    forced: CancellationToken,
+    cancelled: OnceLock<CancellationToken>,
+    /// The handler's future is to be dropped.
+    forced: AtomicBool,
+    /// Who drops it.
+    runner: AtomicWaker,
 }
 
 impl Control {
     /// Asks the attempt to end by itself. The first reason stands.
     pub(super) fn ask(&self, reason: StopReason) {
         // Whoever sees the token fire finds the reason.
-        self.reason.get_or_init(|| reason);
-        self.cancelled.cancel();
+        self.0.reason.get_or_init(|| reason);
+        self.cancelled().cancel();
     }
 
     /// Ends the attempt. A reason that it was asked for before stands.
     pub(super) fn force(&self, reason: StopReason) {
         self.ask(reason);
-        self.forced.cancel();
+        self.0.forced.store(true, Ordering::Release);
+        self.0.runner.wake();
     }
 
     pub(super) fn reason(&self) -> Option<StopReason> {
-        self.reason.get().copied()
+        self.0.reason.get().copied()
     }
 
     pub(super) fn cancelled(&self) -> &CancellationToken {
-        &self.cancelled
+        self.0.cancelled.get_or_init(CancellationToken::new)
     }
 
-    pub(super) fn forced(&self) -> &CancellationToken {
-        &self.forced
+    /// Waits until the attempt is forced to end. One task waits at a time: the one that runs it.
+    pub(super) async fn forced(&self) {
+        poll_fn(|cx| {
+            // Registered before the look, so that no wake-up falls between them.
+            self.0.runner.register(cx.waker());
+            if self.0.forced.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }

@@ -2,7 +2,7 @@
 -- (this attempt had recorded this outcome already); stale (the fence (id, epoch, worker) does not hold, or the worker's
 -- lease has ended); gone (no such job). Only applied changes anything, and only it is accepted.
 -- A job whose cancellation was asked for ends cancelled instead of being tried again.
--- Called by: settle, settle_batch, which have checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
+-- Called by: settle_batch, which has checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
 -- jobs_pkey, workers_pkey, job_attempts_pkey, cancel_requests_pkey.
 --
 -- First the rows are locked and read; then, in a statement of its own whose snapshot is younger than the

@@ -1,6 +1,6 @@
 -- Ends attempts as succeeded, all of them or none: true when every one held its fence and nobody had asked to cancel it,
 -- else nothing has changed. A detail may carry the attempt's `result`.
--- Called by: settle, settle_batch, which have checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
+-- Called by: settle_batch, which has checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
 -- jobs_pkey, workers_pkey, settings_pkey.
 --
 -- Nearly every call of a worker reports just that, so it is one statement that locks, compares the fence and updates at

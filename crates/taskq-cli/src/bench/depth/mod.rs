@@ -14,7 +14,7 @@ use super::report::{Report, Row};
 use super::rounds::{Rounds, interleave, median};
 use super::scene::{Annex, Scene};
 use super::times::Times;
-use crate::cli::{DepthArgs, ModeArg};
+use crate::cli::{DepthArgs, ModesArg};
 use crate::exit::Failure;
 
 use dispatcher::{Claim, Dispatcher, Taken};
@@ -66,19 +66,12 @@ pub(super) async fn run(args: &DepthArgs, scene: &Scene, progress: &Progress) ->
     depths.dedup();
     let plan = Plan { depths, rounds: args.rounds, scene, progress };
     let modes: &[Mode] = match args.mode {
-        ModeArg::StrictFifo => &[Mode::StrictFifo],
-        ModeArg::RoundRobin => &[Mode::RoundRobin],
-        ModeArg::Both => &[Mode::StrictFifo, Mode::RoundRobin],
+        ModesArg::StrictFifo => &[Mode::StrictFifo],
+        ModesArg::RoundRobin => &[Mode::RoundRobin],
+        ModesArg::Both => &[Mode::StrictFifo, Mode::RoundRobin],
     };
-    let (mut rows, mut notes, mut places) = (Vec::new(), Vec::new(), Places::default());
+    let (mut rows, mut places) = (Vec::new(), Places::default());
     for mode in modes {
-        if !fill::accepts(scene, *mode).await? {
-            notes.push(format!(
-                "{}: left out, the queues of this version do not have this mode.",
-                mode.name()
-            ));
-            continue;
-        }
         let mut of_mode = Vec::new();
         for group in states::groups(*mode, &args.states) {
             of_mode.extend(measure(*mode, &group, &plan, &mut places).await?);
@@ -92,7 +85,7 @@ pub(super) async fn run(args: &DepthArgs, scene: &Scene, progress: &Progress) ->
         rows.extend(experiments::rows(&plan, &mut places).await?);
     }
     let (server, machine) = (scene.facts().clone(), Machine::look());
-    Ok(Report { bench: "depth", server, machine, rows, columns: &COLUMNS, notes })
+    Ok(Report { bench: "depth", server, machine, rows, columns: &COLUMNS, notes: Vec::new() })
 }
 
 /// What is the same for all that is measured.
@@ -250,7 +243,8 @@ async fn take(subjects: Vec<Subject>, plan: &Plan<'_>) -> Result<Vec<Measured>, 
 
 /// Lets dispatchers claim in turn, and counts their buffers.
 async fn claims(dispatchers: &[&Dispatcher], plan: &Plan<'_>) -> Result<Vec<Counted>, Failure> {
-    let rounds = Rounds { warm_up: WARM_UP, measured: plan.rounds };
+    // Who measures a few only looks whether it works.
+    let rounds = Rounds { warm_up: WARM_UP.min(4 * plan.rounds), measured: plan.rounds };
     let taken = interleave(rounds, dispatchers, async |dispatcher, warm_up| {
         if !warm_up {
             plan.progress.advance(fill::ROWS_A_CLAIM);
@@ -258,7 +252,7 @@ async fn claims(dispatchers: &[&Dispatcher], plan: &Plan<'_>) -> Result<Vec<Coun
         dispatcher.claim().await
     });
     let taken = taken.await?;
-    let rounds = Rounds { warm_up: 0, measured: COUNTS };
+    let rounds = Rounds { warm_up: 0, measured: COUNTS.min(plan.rounds) };
     let buffers = interleave(rounds, dispatchers, async |dispatcher, _| dispatcher.buffers().await).await?;
     Ok(taken.into_iter().zip(buffers).map(|(taken, buffers)| Counted::of(taken, buffers)).collect())
 }

@@ -16,14 +16,9 @@ WITH params AS (
     ) c
     WHERE p.residual > 0
 ), distinct_identities AS (
-    SELECT i.*
-    FROM (
-        SELECT c.*, row_number() OVER (
-            PARTITION BY c.actor, coalesce(c.identity_key, c.id::text) ORDER BY c.priority DESC, c.scheduled_at, c.id
-        ) AS nth_of_identity
-        FROM candidates c
-    ) i
-    WHERE i.nth_of_identity = 1
+    SELECT DISTINCT ON (c.actor, coalesce(c.identity_key, c.id::text)) c.*
+    FROM candidates c
+    ORDER BY c.actor, coalesce(c.identity_key, c.id::text), c.priority DESC, c.scheduled_at, c.id
 ), ranked AS MATERIALIZED (
     SELECT i.*, row_number() OVER (
         PARTITION BY i.actor ORDER BY i.priority DESC, i.scheduled_at, i.id
