@@ -327,6 +327,36 @@ async fn a_staging_table_that_was_dropped_is_done_without() {
     assert_eq!(scene.jobs().await, 3 * MANY as i64);
 }
 
+/// A copy that is committed by itself leaves an empty table, and its jobs would be lost without a word.
+#[tokio::test]
+async fn jobs_that_were_staged_in_another_transaction_are_missed() {
+    let scene = Scene::new().await;
+    let stage = "INSERT INTO pg_temp.taskq_staged (nth, id, queue, actor, payload)
+        SELECT n, taskq.make_id(now(), n), 'q', 'a', '1' FROM generate_series(1, 3) n";
+    scene.admin.batch_execute("SELECT taskq.prepare_staging()").await.unwrap();
+    scene.admin.batch_execute(stage).await.unwrap();
+    let call = "SELECT * FROM taskq.enqueue_staged(3)";
+    let error = scene.admin.query(call, &[]).await.unwrap_err();
+    let message = error.as_db_error().unwrap().message().to_owned();
+    assert_eq!(
+        (error.code().unwrap().code(), message.as_str()),
+        ("TQ002", "0 jobs are staged in this transaction, not 3")
+    );
+    scene.admin.batch_execute(&format!("BEGIN; {stage}; {call}; COMMIT")).await.unwrap();
+    assert_eq!(scene.jobs().await, 3);
+    // A field that is not there has its default, as in a document; what a document must have, a row must have.
+    let defaults =
+        "SELECT count(*) FROM taskq.jobs WHERE (priority, max_attempts, payload_version) = (0, 20, 1)";
+    assert_eq!(scene.count(defaults).await, 3);
+    for column in ["actor", "payload"] {
+        let without =
+            format!("BEGIN; {stage}; UPDATE pg_temp.taskq_staged SET {column} = NULL WHERE nth = 2; {call}");
+        let error = scene.admin.batch_execute(&without).await.unwrap_err();
+        assert_eq!(error.as_db_error().unwrap().message(), format!("element 1: {column} is missing"));
+        scene.admin.batch_execute("ROLLBACK").await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn few_jobs_make_no_staging_table_and_keys_are_kept() {
     let scene = Scene::new().await;
