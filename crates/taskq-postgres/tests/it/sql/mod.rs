@@ -9,6 +9,7 @@ mod isolation;
 mod life;
 pub(crate) mod mutant;
 mod rescue;
+mod rings;
 pub(crate) mod scene;
 mod turns;
 mod work;
