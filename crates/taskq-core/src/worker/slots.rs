@@ -3,8 +3,8 @@
 //! Both belong to the worker, not to a session: an attempt that does not end keeps its slot beyond the session
 //! that it was claimed in, and a lane that waits for its turn does not wait longer because a lease was lost.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
