@@ -13,7 +13,7 @@ use super::scene::{Scene, raised};
 /// A claimed job: its cohort and its payload.
 type Taken = (String, i32);
 
-/// A queue `q` in round_robin mode and nothing in it.
+/// A queue `q` in `round_robin` mode and nothing in it.
 async fn scene() -> Scene {
     let scene = Scene::new().await;
     scene.run("SELECT taskq.set_queue('q', 'round_robin')").await;

@@ -1,4 +1,4 @@
-//! What a claim of a queue in round_robin mode reads does not depend on how many cohorts there are, how deep they are, on
+//! What a claim of a queue in `round_robin` mode reads does not depend on how many cohorts there are, how deep they are, on
 //! statistics or on when its plans were made.
 
 use serde_json::Value;
@@ -41,7 +41,7 @@ async fn cost(scene: &Scene, worker: Uuid) -> i64 {
     least
 }
 
-/// Queue `q` in round_robin mode, in tables that are never analyzed by themselves, and a worker of so many actors whose
+/// Queue `q` in `round_robin` mode, in tables that are never analyzed by themselves, and a worker of so many actors whose
 /// session has run every statement of a claim often enough to have its plan cached, when the table held next to nothing.
 async fn with_early_plans(actors: usize) -> (Scene, Uuid) {
     let scene = Scene::new().await;
