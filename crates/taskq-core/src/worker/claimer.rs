@@ -133,6 +133,11 @@ impl Claimer {
                 }
             }
         }
+        for (queue, turn) in claimed.turns {
+            if let Some(index) = self.session.slots.index_of(&queue) {
+                self.session.slots.turned(index, turn);
+            }
+        }
         for (queue, asked) in asked {
             self.looks.0[*queue] = claimed.more || returned[*queue].len() >= asked.slots as usize;
         }
@@ -202,7 +207,8 @@ impl Claimer {
             let slots = session.attempts.need(index, total, free, now).min(room).min(CLAIM_LIMIT);
             if slots > 0 {
                 room -= slots;
-                wanted.push((index, QueueSlots { queue: queue.clone(), slots, turn: None }));
+                let turn = session.slots.turn(index);
+                wanted.push((index, QueueSlots { queue: queue.clone(), slots, turn }));
             }
         }
         wanted

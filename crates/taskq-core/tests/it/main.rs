@@ -14,3 +14,4 @@ mod outcomes;
 mod probe;
 mod reconcile;
 mod shutdown;
+mod turns;

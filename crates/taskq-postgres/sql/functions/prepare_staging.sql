@@ -25,7 +25,8 @@ BEGIN
         retry_policy      jsonb,
         trace_context     text COLLATE "C",
         metadata          jsonb,
-        tags              text[] COLLATE "C"
+        tags              text[] COLLATE "C",
+        fairness_key      text COLLATE "C"
     ) ON COMMIT DELETE ROWS;
 END
 $$;

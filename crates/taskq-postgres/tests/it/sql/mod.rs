@@ -1,6 +1,7 @@
 //! The schema's functions as any client calls them.
 
 mod claim;
+mod cost;
 mod crash;
 mod delay;
 mod enqueue;
@@ -9,5 +10,8 @@ mod isolation;
 mod life;
 pub(crate) mod mutant;
 mod rescue;
+mod rings;
 pub(crate) mod scene;
+mod settle_plans;
+mod turns;
 mod work;

@@ -40,7 +40,7 @@ struct Bound {
 }
 
 const BOUNDS: [Bound; 3] = [
-    Bound { phase: "enqueue", statements: 420.0, rows: 4.2, buffers: 9.0, entries: 2.0, wal: (300.0, 420.0) },
+    Bound { phase: "enqueue", statements: 12.0, rows: 3.2, buffers: 6.0, entries: 2.0, wal: (250.0, 360.0) },
     Bound { phase: "claim", statements: 10.0, rows: 3.2, buffers: 11.0, entries: 2.0, wal: (350.0, 480.0) },
     Bound { phase: "settle", statements: 4.0, rows: 0.1, buffers: 12.5, entries: 2.0, wal: (280.0, 390.0) },
 ];
