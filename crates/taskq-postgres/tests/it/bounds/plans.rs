@@ -1,6 +1,6 @@
 //! What the planner knows and when it planned.
 
-use super::ground::{Ground, LANES, Mode, OVERSAMPLE, WANT};
+use super::ground::{Ground, LANES, Mode, OVERSAMPLE, ROUND_ROBIN, WANT};
 use super::oracle::Meter;
 use crate::sql::mutant::Mutant;
 
@@ -18,7 +18,7 @@ const COMPILE: &str =
 const READY: usize = 10_000;
 
 /// The functions that read `jobs` for a claim.
-const CLAIMS: [&str; 1] = ["claim_group"];
+const CLAIMS: [&str; 4] = ["claim_group", "claim_turns", "start_turn", "merge_cohorts"];
 
 /// A session for each of the settings, whose plans were made when there was next to nothing.
 async fn early_sessions(ground: &Ground) -> Vec<(&'static str, Meter)> {
@@ -83,6 +83,16 @@ async fn bounds_hold_in_every_state_of_statistics_plans_and_settings() {
 }
 
 #[tokio::test]
+async fn bounds_of_turns_hold_in_every_state_of_statistics_plans_and_settings() {
+    hold_whatever_the_planner_knows(ROUND_ROBIN).await;
+}
+
+#[tokio::test]
 async fn bounds_do_not_hold_without_the_pins() {
     would_not_hold_without_the_pins(Mode::StrictFifo).await;
+}
+
+#[tokio::test]
+async fn bounds_of_turns_do_not_hold_without_the_pins() {
+    would_not_hold_without_the_pins(ROUND_ROBIN).await;
 }
