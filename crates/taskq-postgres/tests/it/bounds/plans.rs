@@ -10,10 +10,13 @@ const SETTINGS: [&str; 5] = [
     "SET plan_cache_mode = force_generic_plan",
     "SET plan_cache_mode = force_custom_plan",
     COMPILE,
-    "SET enable_seqscan = on; SET enable_bitmapscan = on; SET random_page_cost = 1000; SET cpu_tuple_cost = 0",
+    COSTS,
 ];
 const COMPILE: &str =
     "SET jit = on; SET jit_above_cost = 0; SET jit_inline_above_cost = 0; SET jit_optimize_above_cost = 0";
+
+/// Which make every scan of a whole table look better than any index.
+const COSTS: &str = "SET enable_seqscan = on; SET enable_bitmapscan = on; SET random_page_cost = 1000; SET cpu_tuple_cost = 0";
 
 const READY: usize = 10_000;
 
@@ -69,8 +72,8 @@ async fn would_not_hold_without_the_pins(mode: Mode) {
     let mut sessions = early_sessions(&ground).await;
     ground.add(READY, &[]).await;
     let objections = objections(&ground, &mut sessions).await.join("\n");
-    // Which states are lucky is the planner's business; those that were told to keep their first plan are not.
-    assert!(objections.contains("old session, SET plan_cache_mode = force_generic_plan"), "{objections}");
+    // Which other states are lucky is the planner's business, and whether a session had to forget its plans meanwhile.
+    assert!(objections.contains(&format!("new session, {COSTS}")), "{objections}");
     // Not every server can compile.
     if ground.scene.value("SELECT pg_jit_available()").await {
         assert!(objections.contains("compiled"), "{objections}");
