@@ -282,6 +282,8 @@ macro_rules! each_behaviour {
                 a_job_that_an_operator_retries_wakes_its_queue
                 a_resumed_queue_is_woken
                 a_resumed_actor_wakes_the_queues_of_its_jobs
+                a_quiet_enqueue_wakes_nobody
+                whoever_enqueued_can_wake_the_others_later
             }
         }
     };

@@ -9,6 +9,7 @@ mod connect;
 mod dsn;
 mod engine;
 mod error;
+mod executors;
 mod listen;
 mod migrate;
 mod notify;
@@ -17,9 +18,15 @@ mod session;
 mod store;
 
 pub use connect::ConnectOptions;
+pub use executors::{Executor, InTx, Statement};
 pub use migrate::{
     Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus, Migrator,
     Mode, Phase, SchemaStatus, Step,
 };
 pub use schema::{InvalidSchemaName, SchemaName};
 pub use store::PostgresStore;
+
+/// The traits that add methods to other crates' types: calls in a transaction of the caller's own.
+pub mod prelude {
+    pub use crate::executors::InTx;
+}

@@ -141,6 +141,7 @@ mod connect;
 /// What most programs need.
 pub mod prelude {
     pub use crate::{Client, Context, Handler, Job, JobError, JobHandle, JobResult, TaskQ, Worker};
+    pub use taskq_postgres::prelude::*;
 }
 
 /// Stores, for programs that do without [`TaskQ`] or read what operators read.
@@ -148,8 +149,8 @@ pub mod store {
     pub use taskq_core::store::memory::{Clock, MemoryStore, TestClock};
     pub use taskq_core::store::{
         ActorSummary, CancelOutcome, Cancelled, Count, Ending, JobFilter, JobMatch, LeaderSummary, QueueMode,
-        QueueSummary, Retried, RetryOutcome, SchemaProblem, Stats, Store, StoreError, WorkerState,
-        WorkerSummary,
+        QueueSummary, Retried, RetryOutcome, SchemaProblem, Stats, Store, StoreError, Wake, Wakes,
+        WorkerState, WorkerSummary,
     };
     pub use taskq_postgres::PostgresStore;
 }
@@ -165,13 +166,15 @@ pub mod migrate {
 pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{
-    CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, Job, JobHandle, LaneControl, OperateError,
-    RetryMatching, RetryTotals, WaitError,
+    Absence, Cancel, CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, EnqueueMany, EnqueueRaw,
+    Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, Retry, RetryMatching, RetryTotals,
+    WaitError, WakeToken,
 };
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,
-    ErrorRecord, IdempotencyKey, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, NewJob,
-    OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
+    ErrorRecord, IdempotencyKey, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, Keep,
+    NewJob, Notify, OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule,
+    Status, WorkerId,
 };
 pub use taskq_core::testing;
 pub use taskq_core::worker::{
@@ -180,4 +183,4 @@ pub use taskq_core::worker::{
     ShutdownReport, StopReason, Stopper, Worker, WorkerBuilder, WorkerHandle, install_panic_hook,
 };
 pub use taskq_macros::Job;
-pub use taskq_postgres::{ConnectOptions, InvalidSchemaName, SchemaName};
+pub use taskq_postgres::{ConnectOptions, Executor, InTx, InvalidSchemaName, SchemaName, Statement};

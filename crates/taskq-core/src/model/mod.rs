@@ -13,7 +13,7 @@ pub use error_record::{BACKTRACE_LIMIT, CLASS_LIMIT, ErrorRecord, MESSAGE_LIMIT}
 pub use id::{Epoch, JobId, WorkerId};
 pub use job::{
     AttemptRecord, ClaimedJob, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, JobRecord,
-    NewJob, OnFinished, Schedule,
+    Keep, NewJob, Notify, OnFinished, Schedule,
 };
 pub use json::{Json, JsonError, PAYLOAD_LIMIT, RESULT_LIMIT};
 pub(crate) use name::check as check_name;

@@ -344,6 +344,19 @@ pub trait Store: Send + Sync + 'static {
     /// Only what any call may meet.
     async fn stats(&self) -> Result<Stats, StoreError>;
 
+    /// Tells those who wait that the queues have ready jobs, and the leader that something may be due: what an enqueue
+    /// with `notify = none` leaves to its caller.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn wake(&self, queues: Vec<QueueName>, due: bool) -> Result<(), StoreError>;
+
+    /// Names the database schema whose functions do what this store does, for callers with a transaction of their own;
+    /// `None` when there is none to take part in.
+    fn schema(&self) -> Option<&str> {
+        None
+    }
+
     /// Subscribes to wake-ups. They are hints: everything works without them, later.
     fn wakes(&self) -> Wakes;
 

@@ -407,6 +407,10 @@ impl Store for Probe {
         self.store().stats().await
     }
 
+    async fn wake(&self, queues: Vec<QueueName>, due: bool) -> Result<(), StoreError> {
+        self.store().wake(queues, due).await
+    }
+
     fn wakes(&self) -> Wakes {
         self.inner.wakes()
     }

@@ -1,11 +1,14 @@
 //! The JSON documents of the protocol.
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
+pub(super) use taskq_core::model::Notify;
 use taskq_core::model::{
-    Epoch, ErrorRecord, IdempotencyKey, JobId, Json, NewJob, OnFinished, Outcome, RetryPolicy, Schedule,
-    Settlement,
+    Epoch, ErrorRecord, IdempotencyKey, JobId, Json, Keep, NewJob, OnFinished, Outcome, RetryPolicy,
+    Schedule, Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
 
@@ -13,13 +16,6 @@ use crate::codec::{JsonbText, interval_text};
 
 /// The largest document that one call may carry: PostgreSQL's own limit for the elements of an array.
 const LIMIT: usize = 255 * 1024 * 1024;
-
-/// Whether a job's document asks for a wake-up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Notify {
-    Default,
-    None,
-}
 
 #[derive(Serialize)]
 struct JobDocument<'a> {
@@ -51,12 +47,15 @@ struct JobDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     on_finished: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    keep: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     notify: Option<&'static str>,
 }
 
 /// Writes the documents of `enqueue_many`.
-pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError> {
-    for (index, (job, _)) in jobs.iter().enumerate() {
+pub(crate) fn of_jobs<N: Borrow<NewJob>>(jobs: &[(N, Notify)]) -> Result<JsonbText, StoreError> {
+    let jobs = jobs.iter().map(|(job, notify)| (job.borrow(), notify));
+    for (index, (job, _)) in jobs.clone().enumerate() {
         // The server could not even parse the document, and would not say which one it was.
         let mut texts = job.tags.iter().chain(&job.trace_context);
         if texts.any(|text| text.contains('\0')) {
@@ -69,7 +68,7 @@ pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError
             return Err(StoreError::Invalid { index: Some(index), message });
         }
     }
-    write(jobs.iter().map(|(job, notify)| JobDocument {
+    write(jobs.map(|(job, notify)| JobDocument {
         id: job.id,
         queue: job.queue.as_str(),
         actor: job.actor.as_str(),
@@ -93,7 +92,8 @@ pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError
         trace_context: job.trace_context.as_deref(),
         idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
         on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
-        notify: (*notify == Notify::None).then_some("none"),
+        keep: (job.keep == Keep::None).then_some("none"),
+        notify: (*notify == Notify::None || job.notify == Notify::None).then_some("none"),
     }))
 }
 

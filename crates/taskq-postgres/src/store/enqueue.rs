@@ -59,7 +59,7 @@ impl Calls {
     }
 
     /// Sends a wake-up at the end of its window, unless one is on its way already.
-    fn wake_later(self: &Arc<Self>, topic: Topic) {
+    pub(super) fn wake_later(self: &Arc<Self>, topic: Topic) {
         let Some(due) = self.throttle.trail(&topic, Instant::now()) else {
             return;
         };

@@ -6,6 +6,7 @@ mod enqueue;
 mod observe;
 mod rescue;
 mod statements;
+mod wake;
 mod work;
 mod worker;
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use taskq_core::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,
 };
 use taskq_core::store::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
@@ -25,6 +26,8 @@ use taskq_core::store::{
     RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
 };
 
+pub(crate) use self::control::printable;
+pub(crate) use self::documents::of_jobs;
 use self::statements::Statements;
 use crate::connect::ConnectOptions;
 use crate::dsn::{Dsn, Role};
@@ -269,6 +272,14 @@ impl Store for PostgresStore {
 
     async fn stats(&self) -> Result<Stats, StoreError> {
         self.run(Calls::stats).await
+    }
+
+    async fn wake(&self, queues: Vec<QueueName>, due: bool) -> Result<(), StoreError> {
+        self.run(|calls| calls.wake(queues, due)).await
+    }
+
+    fn schema(&self) -> Option<&str> {
+        Some(self.calls.schema.as_str())
     }
 
     fn wakes(&self) -> Wakes {

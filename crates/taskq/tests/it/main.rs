@@ -8,3 +8,4 @@ mod derive;
 mod faults;
 mod locked;
 mod manual;
+mod transactions;

@@ -30,9 +30,10 @@ impl State {
         if self.jobs.contains_key(&job.id) {
             return self.existing(job.id);
         }
+        let notify = job.notify;
         let record = record(now, job);
         let enqueued = Enqueued { id: record.id, outcome, status: Some(record.status) };
-        self.insert(record);
+        self.insert(record, notify);
         enqueued
     }
 

@@ -30,6 +30,7 @@ use jiff::Timestamp;
 use tokio::sync::broadcast;
 
 pub use clock::{Clock, TestClock};
+pub(crate) use validate::job as check_job;
 
 use super::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
@@ -37,7 +38,7 @@ use super::{
     RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,
 };
 use state::State;
 
@@ -233,6 +234,11 @@ impl Store for MemoryStore {
 
     async fn stats(&self) -> Result<Stats, StoreError> {
         Ok(self.verb(|state, now| state.stats(now)))
+    }
+
+    async fn wake(&self, queues: Vec<QueueName>, due: bool) -> Result<(), StoreError> {
+        self.verb(|state, _| state.wake(&queues, due));
+        Ok(())
     }
 
     fn wakes(&self) -> Wakes {

@@ -13,8 +13,8 @@ use super::leader::Leader;
 use super::pause::Paused;
 use super::workers::Session;
 use crate::model::{
-    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, OutcomeKind, QueueName, Status,
-    WorkerId,
+    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, Notify, OutcomeKind, QueueName,
+    Status, WorkerId,
 };
 
 /// A ready job's place in its lane: by priority, the highest first, then by time, then by id.
@@ -96,10 +96,15 @@ impl State {
     }
 
     /// Stores a new job, scheduled or ready.
-    pub(super) fn insert(&mut self, job: JobRecord) {
+    pub(super) fn insert(&mut self, job: JobRecord, notify: Notify) {
         let id = job.id;
         self.jobs.insert(id, job);
+        // A call may hold other jobs, of whom somebody is to be told.
+        let before = (notify == Notify::None).then(|| self.hints.clone());
         self.index(id);
+        if let Some(before) = before {
+            self.hints = before;
+        }
     }
 
     /// Starts an attempt of a ready job and returns the job.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::super::StoreError;
 use super::clock::whole_micros_of;
 use crate::model::{
-    JobId, Json, NewJob, OnFinished, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name,
+    JobId, Json, Keep, NewJob, OnFinished, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name,
 };
 
 /// The largest metadata, in bytes of its JSON text.
@@ -26,7 +26,7 @@ const LEASE_LEAST: Duration = Duration::from_secs(1);
 const LEASE_LIMIT: Duration = Duration::from_hours(24);
 
 /// What is wrong, if something is.
-pub(super) type Check = Result<(), String>;
+pub(crate) type Check = Result<(), String>;
 
 /// Fails a call with what is wrong with one of its elements.
 pub(super) fn element(index: usize, check: Check) -> Result<(), StoreError> {
@@ -34,7 +34,7 @@ pub(super) fn element(index: usize, check: Check) -> Result<(), StoreError> {
 }
 
 /// Checks everything of a job but its deadline, which the scheduled time decides.
-pub(super) fn job(job: &NewJob) -> Check {
+pub(crate) fn job(job: &NewJob) -> Check {
     document("payload", &job.payload, PAYLOAD_LIMIT)?;
     if let Some(metadata) = &job.metadata {
         document("metadata", metadata, METADATA_LIMIT)?;
@@ -68,6 +68,9 @@ pub(super) fn job(job: &NewJob) -> Check {
     }
     if let Some(context) = &job.trace_context {
         check_name("trace_context", context).map_err(|problem| problem.to_string())?;
+    }
+    if job.keep == Keep::None {
+        return Err("keep is not supported by this version".to_owned());
     }
     if job.on_finished == OnFinished::RunAgain && job.idempotency_key.is_none() {
         return Err("on_finished needs an idempotency_key".to_owned());

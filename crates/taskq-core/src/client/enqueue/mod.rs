@@ -1,4 +1,9 @@
-//! One job on its way into the store.
+//! Jobs on their way into the store.
+
+mod many;
+mod prepared;
+mod raw;
+mod settings;
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -9,10 +14,15 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde::Serialize;
 
+pub use many::EnqueueMany;
+use prepared::Slip;
+pub use prepared::{Prepared, PreparedMany};
+pub use raw::EnqueueRaw;
+
 use super::{Client, EnqueueError, Job, JobHandle};
 use crate::model::{
-    ActorName, EnqueueOutcome, Enqueued, IdempotencyKey, InvalidName, Json, NewJob, OnFinished,
-    PAYLOAD_LIMIT, QueueName, RetryPolicy, Schedule, Status,
+    ActorName, IdempotencyKey, InvalidName, Json, Keep, NewJob, Notify, OnFinished, PAYLOAD_LIMIT, QueueName,
+    RetryPolicy, Schedule,
 };
 
 /// The largest metadata, in bytes of its JSON text.
@@ -37,63 +47,7 @@ impl<J: Job> Enqueue<J> {
         Self { client, job: new_job(job), on_finished: None, marker: PhantomData }
     }
 
-    /// Enqueues it to another queue than the job's own.
-    pub fn queue(self, queue: &str) -> Self {
-        self.try_change(|job| {
-            job.queue = QueueName::new(queue)?;
-            Ok(())
-        })
-    }
-
-    /// Lets it run no earlier than `delay` from now, by the store's clock; at most 36,600 days.
-    pub fn run_in(self, delay: Duration) -> Self {
-        self.change(|job| job.schedule = Schedule::After(delay))
-    }
-
-    /// Lets it run no earlier than at `time`. A time that has passed means at once.
-    pub fn run_at(self, time: Timestamp) -> Self {
-        self.change(|job| job.schedule = Schedule::At(time))
-    }
-
-    /// Sets its priority: within a queue, jobs with a higher one are claimed first. Default 0.
-    pub fn priority(self, priority: i16) -> Self {
-        self.change(|job| job.priority = priority)
-    }
-
-    /// Sets how many attempts may be made; 1 to 32,767. Default: the job's [`MAX_ATTEMPTS`](Job::MAX_ATTEMPTS).
-    pub fn max_attempts(self, attempts: i16) -> Self {
-        self.change(|job| job.max_attempts = attempts)
-    }
-
-    /// Bounds how long one attempt may take: its handler is stopped then and the attempt fails. Default: no
-    /// bound.
-    pub fn start_to_close(self, bound: Duration) -> Self {
-        self.change(|job| job.start_to_close = Some(bound))
-    }
-
-    /// Sets the deadline after which no attempt starts; it must lie behind the time it is scheduled for.
-    pub fn deadline(self, time: Timestamp) -> Self {
-        self.change(|job| job.schedule_to_close = Some(time))
-    }
-
-    /// Sets when failed attempts are tried again. Default: [`RetryPolicy::default`].
-    pub fn retry(self, policy: RetryPolicy) -> Self {
-        self.change(|job| job.retry_policy = Some(policy))
-    }
-
-    /// Adds a label for operators; at most 64, each like a name.
-    pub fn tag(self, tag: impl Into<String>) -> Self {
-        self.change(|job| job.tags.push(tag.into()))
-    }
-
-    /// Attaches data of the caller's own, which must serialise to a JSON object of at most 64 KiB.
-    pub fn metadata(self, metadata: &impl Serialize) -> Self {
-        self.try_change(|job| {
-            let json = Json::from_value(metadata, METADATA_LIMIT).map_err(EnqueueError::Metadata)?;
-            job.metadata = Some(json);
-            Ok(())
-        })
-    }
+    settings::methods!();
 
     /// Makes the enqueue safe to repeat for 7 days: a job of this actor that has the same key already, whatever else it
     /// says, is the answer, and no other is written.
@@ -103,7 +57,8 @@ impl<J: Job> Enqueue<J> {
     /// the caller believes to be on its way and that never runs again is too easily overlooked.
     ///
     /// Two enqueues of one key at the same moment wait for each other, for 5 s at most: then it is
-    /// [`EnqueueError::Busy`].
+    /// [`EnqueueError::Busy`]. In a transaction of the caller's own, the second waits until the first has ended, as long
+    /// as that session's `lock_timeout` allows.
     pub fn idempotency_key(self, key: impl Into<String>) -> Self {
         self.try_change(|job| {
             job.idempotency_key = Some(IdempotencyKey::new(key.into())?);
@@ -123,14 +78,28 @@ impl<J: Job> Enqueue<J> {
     /// # Errors
     /// [`EnqueueError`] when its payload, its metadata, a name or a key is refused.
     pub fn into_new_job(self) -> Result<NewJob, EnqueueError> {
+        self.into_parts().map(|(_, job, _)| job)
+    }
+
+    /// Checks every bound that can be checked without the store, and prepares the job for whoever writes it in a
+    /// transaction of their own. A refusal by the server would abort that transaction; this one does not.
+    ///
+    /// # Errors
+    /// [`EnqueueError`] when something about the job is refused.
+    pub fn prepare(self) -> Result<Prepared<J>, EnqueueError> {
+        let (client, job, on_finished) = self.into_parts()?;
+        Prepared::checked(client, job, on_finished)
+    }
+
+    fn into_parts(self) -> Result<(Client, NewJob, Option<OnFinished>), EnqueueError> {
         let job = self.job?;
         if self.on_finished.is_some() && job.idempotency_key.is_none() {
             return Err(EnqueueError::NoKey);
         }
-        Ok(job)
+        Ok((self.client, job, self.on_finished))
     }
 
-    fn change(mut self, change: impl FnOnce(&mut NewJob)) -> Self {
+    fn change(mut self, change: impl Fn(&mut NewJob)) -> Self {
         if let Ok(job) = &mut self.job {
             change(job);
         }
@@ -153,19 +122,11 @@ impl<J: Job> IntoFuture for Enqueue<J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let (client, on_finished) = (self.client.clone(), self.on_finished);
-            let job = self.into_new_job()?;
-            let id = job.id;
-            let Enqueued { id: of, mut outcome, status } = client.enqueue_one(job).await?;
-            if of == id {
-                if outcome == EnqueueOutcome::Existing {
-                    // The id is our own and new: it was written by a first try whose answer was lost.
-                    outcome = EnqueueOutcome::Created;
-                }
-            } else if on_finished.is_none() && status.is_none_or(Status::is_terminal) {
-                return Err(EnqueueError::AlreadyFinished { id: of, status });
-            }
-            Ok(JobHandle::new(of, client, Some(outcome)))
+            // The bounds are left to the store, which checks them in any case.
+            let (client, job, on_finished) = self.into_parts()?;
+            let slip = Slip::of(&job);
+            let answer = client.enqueue_one(job).await?;
+            slip.answered(client, on_finished, answer)
         })
     }
 }
@@ -177,13 +138,22 @@ impl<J> fmt::Debug for Enqueue<J> {
 }
 
 /// Makes the job that a value stands for.
-pub(super) fn new_job<J: Job>(job: &J) -> Result<NewJob, EnqueueError> {
+fn new_job<J: Job>(job: &J) -> Result<NewJob, EnqueueError> {
     let names = || -> Result<_, InvalidName> { Ok((QueueName::new(J::QUEUE)?, ActorName::new(J::ACTOR)?)) };
     let (queue, actor) = names()?;
     let payload = Json::from_value(job, PAYLOAD_LIMIT).map_err(EnqueueError::Payload)?;
     Ok(NewJob {
         payload_version: J::VERSION,
         max_attempts: J::MAX_ATTEMPTS,
+        priority: J::PRIORITY,
+        start_to_close: J::START_TO_CLOSE,
+        retry_policy: J::RETRY,
+        keep: J::KEEP,
         ..NewJob::new(queue, actor, payload)
     })
+}
+
+/// Names the element of a call that is refused.
+fn element(index: usize) -> impl FnOnce(EnqueueError) -> EnqueueError {
+    move |error| EnqueueError::Element { index, error: Box::new(error) }
 }
