@@ -71,6 +71,12 @@ impl RetryPolicy {
 
     /// Checks the bounds in a constant, where a policy out of bounds does not compile.
     ///
+    /// ```compile_fail
+    /// # use taskq_core::model::RetryPolicy;
+    /// const SHRINKS: RetryPolicy = RetryPolicy { factor: 0.5, ..RetryPolicy::DEFAULT }.checked();
+    /// # let _ = SHRINKS;
+    /// ```
+    ///
     /// # Panics
     /// Panics when [`validate`](Self::validate) refuses the policy.
     #[must_use]
