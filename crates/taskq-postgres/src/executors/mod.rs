@@ -2,6 +2,8 @@
 
 mod calls;
 mod in_tx;
+#[cfg(feature = "sqlx-0_9")]
+mod sqlx_0_9;
 mod statement;
 mod tokio_postgres;
 

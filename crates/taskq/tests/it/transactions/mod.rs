@@ -1,6 +1,7 @@
 //! Calls in a transaction of the caller's own.
 
 mod refusals;
+mod sqlx;
 mod tokio_postgres;
 
 use std::time::Duration;
