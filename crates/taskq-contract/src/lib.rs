@@ -15,6 +15,7 @@
 
 mod cancel;
 mod claim;
+mod complete;
 mod draft;
 mod enqueue;
 mod harness;

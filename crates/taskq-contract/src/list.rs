@@ -89,6 +89,19 @@ macro_rules! each_behaviour {
                 a_settlement_leaves_the_other_jobs_alone
                 one_malformed_settlement_refuses_the_call_and_is_named
             }
+            complete {
+                a_completed_job_has_succeeded_with_its_result
+                a_completion_stores_a_result_if_there_is_one
+                a_success_settled_after_its_completion_is_repeated
+                another_outcome_settled_after_a_completion_is_stale
+                a_completion_may_be_repeated
+                a_completion_of_anything_but_the_running_attempt_is_stale
+                a_completion_after_the_lease_is_stale_and_changes_nothing
+                a_completion_of_a_job_that_is_not_there_is_gone
+                a_job_to_be_cancelled_may_still_be_completed
+                a_completed_job_is_not_rescued
+                a_result_beyond_its_bound_is_refused
+            }
             retry {
                 a_failed_attempt_is_tried_again_by_its_policy
                 the_delay_grows_up_to_its_cap

@@ -18,7 +18,7 @@ mod session;
 mod store;
 
 pub use connect::ConnectOptions;
-pub use executors::{Executor, InTx, Statement};
+pub use executors::{CompleteError, CompleteIn, Executor, InTx, Statement};
 pub use migrate::{
     Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus, Migrator,
     Mode, Phase, SchemaStatus, Step,
@@ -28,5 +28,5 @@ pub use store::PostgresStore;
 
 /// The traits that add methods to other crates' types: calls in a transaction of the caller's own.
 pub mod prelude {
-    pub use crate::executors::InTx;
+    pub use crate::executors::{CompleteIn, InTx};
 }

@@ -183,4 +183,6 @@ pub use taskq_core::worker::{
     ShutdownReport, StopReason, Stopper, Worker, WorkerBuilder, WorkerHandle, install_panic_hook,
 };
 pub use taskq_macros::Job;
-pub use taskq_postgres::{ConnectOptions, Executor, InTx, InvalidSchemaName, SchemaName, Statement};
+pub use taskq_postgres::{
+    CompleteError, CompleteIn, ConnectOptions, Executor, InTx, InvalidSchemaName, SchemaName, Statement,
+};

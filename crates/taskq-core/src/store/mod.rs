@@ -174,6 +174,19 @@ pub trait Store: Send + Sync + 'static {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<Settled>, StoreError>;
 
+    /// Ends an attempt as succeeded, as [`settle`](Self::settle) would: what a handler does in a transaction of its own
+    /// ([`schema`](Self::schema)), here in a transaction of the store's.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a result that is too large. What comes too late is no error but a reason.
+    async fn complete(
+        &self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError>;
+
     /// Renews a session's lease, stores progress, takes or renews the leader's lease.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::stop::Control;
 use super::{Context, JobError, JobResult};
 use crate::client::{Client, Job};
-use crate::model::{ActorName, ClaimedJob, Json, RESULT_LIMIT};
+use crate::model::{ActorName, ClaimedJob, Json, RESULT_LIMIT, WorkerId};
 
 /// Runs the jobs of one type.
 ///
@@ -112,7 +112,7 @@ pub(crate) async fn run_alone<J: Job, H: Handler<J>>(
     job: ClaimedJob,
     client: Client,
 ) -> JobResult<J::Output> {
-    let (payload, ctx) = Context::split(job, client, Control::default());
+    let (payload, ctx) = Context::split(job, WorkerId::new(), client, Control::default());
     let result = Arc::new(Typed::<J, H>::new(handler)).run(payload, ctx.clone()).await;
     ctx.cleanup().close();
     ctx.cleanup().wait().await;

@@ -274,6 +274,16 @@ impl Store for Probe {
         self.pass(call, deed).await
     }
 
+    async fn complete(
+        &self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError> {
+        self.store().complete(worker, id, epoch, result).await
+    }
+
     async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError> {
         self.pass(Call::Beat(beat.clone()), self.inner.heartbeat(beat)).await
     }

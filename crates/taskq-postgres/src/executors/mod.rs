@@ -1,6 +1,7 @@
 //! Taking part in a transaction of the caller's own, by whatever driver it was begun.
 
 mod calls;
+mod complete;
 mod in_tx;
 #[cfg(feature = "sqlx-0_9")]
 mod sqlx_0_9;
@@ -11,6 +12,7 @@ use std::future::Future;
 
 use taskq_core::store::StoreError;
 
+pub use complete::{CompleteError, CompleteIn};
 pub use in_tx::InTx;
 pub use statement::Statement;
 

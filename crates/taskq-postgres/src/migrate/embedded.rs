@@ -28,6 +28,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "clip.sql",
     "clock.sql",
     "clock_now.sql",
+    "complete.sql",
     "delay_problem.sql",
     "enqueue.sql",
     "enqueue_many.sql",

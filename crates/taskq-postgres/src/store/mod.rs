@@ -18,7 +18,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use taskq_core::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, Epoch, JobId, JobRecord, Json, NewJob, QueueName, Settled,
+    Settlement, WorkerId,
 };
 use taskq_core::store::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
@@ -152,6 +153,16 @@ impl Store for PostgresStore {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<Settled>, StoreError> {
         self.run(|calls| calls.settle(worker, settlements)).await
+    }
+
+    async fn complete(
+        &self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError> {
+        self.run(|calls| calls.complete(worker, id, epoch, result)).await
     }
 
     async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError> {

@@ -33,6 +33,7 @@ statements! {
         FROM "{schema}".claim_slots($1, $2, $3, $4, $5)"#,
         [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4];
     settle: r#"SELECT id, reason, status FROM "{schema}".settle($1, $2)"#, [UUID, JSONB];
+    complete: r#"SELECT id, reason, status FROM "{schema}".complete($1, $2, $3, $4)"#, [UUID, UUID, INT8, JSONB];
     heartbeat: r#"SELECT kind, job_id, epoch FROM "{schema}".heartbeat($1, $2, $3, $4)"#,
         [UUID, INTERVAL, JSONB, INTERVAL];
     held: r#"SELECT id, epoch, started_at FROM "{schema}".held($1, $2)"#, [UUID, TIMESTAMPTZ];

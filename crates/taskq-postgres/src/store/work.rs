@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use taskq_core::model::{ClaimedJob, Epoch, JobId, SettleReason, Settled, Settlement, WorkerId};
+use taskq_core::model::{ClaimedJob, Epoch, JobId, Json, SettleReason, Settled, Settlement, WorkerId};
 use taskq_core::store::{ClaimRequest, Claimed, StoreError};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
 use super::documents::of_settlements;
-use crate::codec::{Columns, Interval, Jsonb, Time};
+use crate::codec::{Columns, Interval, Jsonb, JsonbText, Time, only};
 
 impl Calls {
     pub(super) async fn claim(self: Arc<Self>, request: ClaimRequest) -> Result<Claimed, StoreError> {
@@ -40,20 +40,32 @@ impl Calls {
             let message = format!("{} answers to {} settlements", rows.len(), settlements.len());
             return Err(StoreError::Answer { message });
         }
-        rows.iter()
-            .map(|row| {
-                let mut columns = Columns::of(row);
-                Ok(Settled {
-                    id: JobId(columns.read::<Uuid>()?),
-                    reason: columns.read_as(|word: String| {
-                        SettleReason::from_word(&word).ok_or_else(|| format!("unknown reason {word:?}"))
-                    })?,
-                    status: columns
-                        .read_as(|word: Option<String>| word.map(|word| word.parse()).transpose())?,
-                })
-            })
-            .collect()
+        rows.iter().map(settled).collect()
     }
+
+    pub(super) async fn complete(
+        self: Arc<Self>,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError> {
+        let result = result.map(|json| JsonbText(json.as_str().to_owned()));
+        let rows =
+            self.client.query(&self.statements.complete, &[&worker.0, &id.0, &epoch.0, &result]).await?;
+        settled(only(&rows)?)
+    }
+}
+
+fn settled(row: &Row) -> Result<Settled, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(Settled {
+        id: JobId(columns.read::<Uuid>()?),
+        reason: columns.read_as(|word: String| {
+            SettleReason::from_word(&word).ok_or_else(|| format!("unknown reason {word:?}"))
+        })?,
+        status: columns.read_as(|word: Option<String>| word.map(|word| word.parse()).transpose())?,
+    })
 }
 
 fn claimed(row: &Row) -> Result<ClaimedJob, StoreError> {

@@ -38,7 +38,8 @@ use super::{
     RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, Epoch, JobId, JobRecord, Json, NewJob, Outcome, QueueName, Settled,
+    Settlement, WorkerId,
 };
 use state::State;
 
@@ -114,6 +115,17 @@ impl Store for MemoryStore {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<Settled>, StoreError> {
         self.verb(|state, now| state.settle(now, worker, settlements))
+    }
+
+    async fn complete(
+        &self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError> {
+        let settlement = Settlement { id, epoch, outcome: Outcome::Succeeded { result } };
+        self.verb(|state, now| state.complete(now, worker, settlement))
     }
 
     async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError> {

@@ -27,6 +27,18 @@ impl State {
         Ok(settlements.into_iter().map(settle_one).collect())
     }
 
+    /// Settles one attempt; the caller knows of no call of several.
+    pub(super) fn complete(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        settlement: Settlement,
+    ) -> Result<Settled, StoreError> {
+        validate::outcome(&settlement.outcome).map_err(StoreError::invalid)?;
+        let alive = self.alive(worker, now).is_ok();
+        Ok(self.settle_one(now, worker, alive, settlement))
+    }
+
     fn settle_one(
         &mut self,
         now: Timestamp,

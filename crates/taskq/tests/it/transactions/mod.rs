@@ -1,5 +1,6 @@
 //! Calls in a transaction of the caller's own.
 
+mod complete;
 mod refusals;
 mod sqlx;
 mod tokio_postgres;
