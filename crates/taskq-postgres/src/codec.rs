@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use taskq_core::model::Json;
 use taskq_core::store::StoreError;
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 type Failure = Box<dyn Error + Sync + Send>;
 
@@ -145,6 +145,26 @@ impl ToSql for JsonbText {
     to_sql_checked!();
 }
 
+/// A JSON document on its way into a `jsonb` parameter.
+#[derive(Debug)]
+pub(crate) struct JsonbRef<'a>(pub(crate) &'a Json);
+
+impl ToSql for JsonbRef<'_> {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        let text = self.0.as_str();
+        out.reserve(text.len() + 1);
+        out.put_u8(JSONB_VERSION);
+        out.put_slice(text.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::JSONB
+    }
+
+    to_sql_checked!();
+}
+
 /// Reads the columns of a row from left to right.
 pub(crate) struct Columns<'a> {
     row: &'a Row,
@@ -157,7 +177,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Reads the next column.
-    pub(crate) fn read<T: FromSqlOwned>(&mut self) -> Result<T, StoreError> {
+    pub(crate) fn read<T: FromSql<'a>>(&mut self) -> Result<T, StoreError> {
         let at = self.next;
         self.next += 1;
         self.row.try_get(at).map_err(|error| {
@@ -168,7 +188,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Reads the next column and turns it into what it means.
-    pub(crate) fn read_as<T: FromSqlOwned, U, E: std::fmt::Display>(
+    pub(crate) fn read_as<T: FromSql<'a>, U, E: std::fmt::Display>(
         &mut self,
         turn: impl FnOnce(T) -> Result<U, E>,
     ) -> Result<U, StoreError> {

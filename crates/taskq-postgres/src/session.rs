@@ -21,7 +21,8 @@ use crate::error::{self, Verdict};
 use crate::schema::SchemaName;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long after the server has come back nobody may have tried yet: a lease must outlast that too.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A statement with the types of its parameters.
 #[derive(Debug)]

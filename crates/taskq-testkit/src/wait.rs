@@ -73,7 +73,7 @@ mod tests {
     #[tokio::test]
     async fn the_value_of_the_milestone_is_returned() {
         let mut calls = 0;
-        let value = wait_for("the third call", Duration::from_secs(1), async || {
+        let value = wait_for("the third call", Duration::from_mins(1), async || {
             calls += 1;
             (calls == 3).then_some(calls)
         });

@@ -129,6 +129,13 @@ impl Database {
         self.client.query_one("SELECT count(*) FROM taskq.jobs", &[]).await.unwrap().get(0)
     }
 
+    /// Ends the lease of a worker process that is dead, as if it were long ago.
+    pub(crate) async fn expire(&self, process: u32) {
+        let expire =
+            "UPDATE taskq.workers SET lease_expires_at = clock_timestamp() WHERE (info->>'pid')::bigint = $1";
+        assert_eq!(self.client.execute(expire, &[&i64::from(process)]).await.unwrap(), 1);
+    }
+
     /// Starts a worker and waits until it has registered.
     pub(crate) async fn worker(&self, arguments: &[&str]) -> ChildProcess {
         let worker = ChildProcess::spawn(self.taskq(["worker"]).args(arguments)).unwrap();

@@ -5,6 +5,7 @@
 mod connection;
 mod death;
 mod demo;
+mod foreign;
 mod harness;
 mod idempotency;
 mod input;

@@ -111,7 +111,7 @@ async fn a_timeout_ends_the_whole_group() {
     // The grandchild holds the outputs for as long as it lives.
     let actor = format!("sh=sh -c 'sleep 1000 & echo $! > {}; wait'", file.display());
     let worker = db.worker(&["--queue", "default", "--actor", &actor]).await;
-    let job = json!({"actor": "sh", "payload": null, "max_attempts": 1, "start_to_close": "2 seconds"});
+    let job = json!({"actor": "sh", "payload": null, "max_attempts": 1, "start_to_close": "5 seconds"});
     let id = db.enqueue(&job).await;
     db.wait_for_status(&id, "failed").await;
     let grandchild = std::fs::read_to_string(&file).unwrap();
@@ -136,7 +136,7 @@ async fn who_leaves_the_group_does_not_hold_the_job() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pid");
     let script = format!(
-        "setsid sh -c 'echo $$ > {}; exec sleep 20' & until [ -s {0} ]; do sleep 0.01; done; echo 1",
+        "setsid sh -c 'echo $$ > {}; exec sleep 1000' & until [ -s {0} ]; do sleep 0.01; done; echo 1",
         file.display()
     );
     let job = run(&script, json!({}), "succeeded").await;

@@ -5,8 +5,6 @@ use taskq_testkit::{Signal, wait_for, wait_until};
 
 use crate::harness::{Database, WITHIN, stop};
 
-const LEASE: [&str; 2] = ["--lease", "2s"];
-
 #[tokio::test]
 async fn the_jobs_of_a_worker_killed_by_kill_9_run_elsewhere() {
     let db = Database::new().await;
@@ -14,7 +12,7 @@ async fn the_jobs_of_a_worker_killed_by_kill_9_run_elsewhere() {
     let go = directory.path().join("go");
     let actor =
         format!("wait=sh -c 'until [ -e {} ]; do sleep 0.1; done; echo $TASKQ_ATTEMPT'", go.display());
-    let serve = |slots| ["--queue=default", slots, "--actor", &actor, LEASE[0], LEASE[1]];
+    let serve = |slots| ["--queue=default", slots, "--actor", &actor];
     // It leads: the lease of a leader that died would have to end first.
     let survivor = db.worker(&serve("--slots=1")).await;
     wait_until("it leads", WITHIN, async || db.run(["leader"]).code == Some(0)).await;
@@ -29,6 +27,7 @@ async fn the_jobs_of_a_worker_killed_by_kill_9_run_elsewhere() {
     }
     victim.signal(Signal::KILL).unwrap();
     victim.wait(WITHIN).await;
+    db.expire(victim.id()).await;
     wait_until("the jobs are taken from it", WITHIN, async || {
         let running = db.run(["job", "list", "--status", "running", "--json"]).json();
         running.as_array().unwrap().iter().all(|job| job["worker"] == leader)
@@ -56,12 +55,13 @@ async fn the_jobs_of_a_worker_killed_by_kill_9_run_elsewhere() {
 #[tokio::test]
 async fn a_running_job_whose_worker_is_lost_says_so() {
     let db = Database::new().await;
-    let arguments = ["--queue", "default", "--actor", "wait=sleep 1000", "--lease", "1s"];
+    let arguments = ["--queue", "default", "--actor", "wait=sleep 1000"];
     let mut worker = db.worker(&arguments).await;
     let id = db.enqueue(&json!({"actor": "wait", "payload": null})).await;
     db.wait_for_status(&id, "running").await;
     worker.signal(Signal::KILL).unwrap();
     worker.wait(WITHIN).await;
+    db.expire(worker.id()).await;
     let lost = async || {
         let workers = db.run(["workers", "--json"]).json();
         (workers[0]["state"] == "lost").then_some(workers)

@@ -133,7 +133,7 @@ async fn an_outcome_that_cannot_be_recorded_is_exit_code_1() {
     let directory = tempfile::tempdir().unwrap();
     let go = directory.path().join("go");
     let actor = format!("wait=sh -c 'until [ -e {} ]; do sleep 0.05; done'", go.display());
-    let mut worker = db.worker(&["--queue", "default", "--actor", &actor, "--lease", "2s"]).await;
+    let mut worker = db.worker(&["--queue", "default", "--actor", &actor, "--lease", "6s"]).await;
     let id = db.enqueue(&json!({"actor": "wait", "payload": null})).await;
     db.wait_for_status(&id, "running").await;
     db.client.batch_execute("ALTER FUNCTION taskq.settle(uuid, jsonb) RENAME TO away").await.unwrap();
@@ -151,7 +151,7 @@ async fn an_outcome_that_cannot_be_recorded_is_exit_code_1() {
 /// the rest does not even listen.
 #[tokio::test]
 async fn a_worker_that_is_asked_to_end_claims_nothing_more_and_gives_back_what_does_not_end() {
-    const GRACE: &str = "5s";
+    const GRACE: &str = "10s";
     let db = Database::new().await;
     let directory = tempfile::tempdir().unwrap();
     let gate = directory.path().join("gate");
@@ -184,24 +184,25 @@ async fn a_worker_that_is_asked_to_end_claims_nothing_more_and_gives_back_what_d
     };
     let deaf = processes(directory.path()).await;
     wait_until("100 run", WITHIN, async || count("status = 'running'").await == 100).await;
-    // These keep the claims going for as long as there are any.
+    // These keep the claims going for as long as there are any: longer than the machine may pause here.
     let busy: Vec<_> =
-        (0..400).map(|_| json!({"actor": "brief", "queue": "busy", "payload": null})).collect();
+        (0..10_000).map(|_| json!({"actor": "brief", "queue": "busy", "payload": null})).collect();
     db.client.query_one(enqueue, &[&json!(busy)]).await.unwrap();
     wait_until("some have ended", WITHIN, async || count("status = 'succeeded'").await > 5).await;
 
     worker.signal(Signal::TERM).unwrap();
+    worker.wait_for_line("ask again to end now", WITHIN).await;
     let row = db.client.query_one("SELECT clock_timestamp()::text", &[]).await.unwrap();
     let asked: String = row.get(0);
-    worker.wait_for_line("ask again to end now", WITHIN).await;
     // Everyone who waits at the gate passes it.
     drop(std::fs::OpenOptions::new().write(true).open(&gate).unwrap());
     assert_eq!(worker.wait(WITHIN).await.code(), Some(0), "{:?}", worker.stderr());
 
-    let late = "SELECT count(*) FROM (SELECT started_at FROM taskq.jobs UNION ALL SELECT started_at FROM taskq.job_attempts) s \
-                WHERE started_at > $1::text::timestamptz + interval '100 milliseconds'";
+    // What one call claims has one time.
+    let late = "SELECT count(DISTINCT started_at) FROM (SELECT started_at FROM taskq.jobs UNION ALL SELECT started_at FROM taskq.job_attempts) s \
+                WHERE started_at > $1::text::timestamptz";
     let late: i64 = db.client.query_one(late, &[&asked]).await.unwrap().get(0);
-    assert_eq!(late, 0, "nothing is claimed later than 100 ms after the signal");
+    assert!(late <= 1, "{late} claims began after the signal was heard: one may have been on its way");
     assert!(count("queue = 'busy' AND claim_epoch = 0").await > 0, "there was something to claim");
     assert_eq!(count("actor = 'gated' AND status = 'succeeded'").await, 49);
     assert_eq!(count("actor IN ('hold', 'deaf') AND status = 'pending' AND attempt = 0").await, 51);

@@ -19,6 +19,13 @@ use crate::store::{Beat, StoreError, Wake, Wakes};
 pub(super) const BEAT_MAX: Duration = Duration::from_secs(5);
 /// How close two beats may follow each other, however many jobs are cancelled.
 const BEAT_MIN: Duration = Duration::from_millis(20);
+/// Which part of the lease is left when the session gives it up.
+const MARGIN: u32 = 10;
+/// Which part of the lease may pass at most before a beat that failed is tried again.
+///
+/// What is left of a lease after the time between two beats, the margin and this, a worker outlives an unreachable
+/// store for: 21 of 30 seconds.
+const RETRY: u32 = 30;
 
 /// Beats for one session.
 pub(super) struct Heartbeat {
@@ -39,11 +46,11 @@ impl Heartbeat {
     pub(super) async fn run(mut self) {
         // Six beats a lease: several may fail before it matters.
         let interval = (self.lease / 6).min(BEAT_MAX);
-        let margin = self.lease / 6;
+        let margin = self.lease / MARGIN;
         let mut expires = self.registered + self.lease;
         // At once, since the first beat asks for the leadership.
         let mut next = Instant::now();
-        let mut backoff = Backoff::new(interval / 50, interval);
+        let mut backoff = Backoff::new(interval / 50, interval.min(self.lease / RETRY));
         let mut beats = 0_u32;
         let mut last = None;
         loop {

@@ -19,11 +19,12 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(5);
 /// settles everything.
 pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut Loops) {
     tracing::info!(worker = %session.id, running = session.attempts.running(), "the worker shuts down");
-    loops.stop_claims.cancel();
     let orderly = async {
         let calm = async {
             // A claim in flight is awaited: what it returns must be known to be given back.
-            let _ = (&mut loops.claimer).await;
+            if !loops.claimer.is_finished() {
+                let _ = (&mut loops.claimer).await;
+            }
             session.attempts.none_running().await;
         };
         tokio::select! {

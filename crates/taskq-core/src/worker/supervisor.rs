@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::backoff::Backoff;
@@ -54,7 +53,6 @@ pub(super) struct Supervisor {
 
 /// The loops of one session. They end when this is dropped.
 pub(super) struct Loops {
-    pub(super) stop_claims: CancellationToken,
     pub(super) claimer: AbortOnDropHandle<()>,
     settler: AbortOnDropHandle<()>,
     heartbeat: AbortOnDropHandle<()>,
@@ -82,12 +80,15 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 () = session.lost.cancelled() => {}
-                () = loops.failed() => session.lose(&"one of the worker's loops ended unexpectedly"),
-                () = self.stopper.stopping().cancelled() => {
-                    shutdown::run(&self, &session, &mut loops).await;
-                    return Ok(self.report());
-                }
+                () = self.stopper.stopping().cancelled() => {}
+                () = loops.failed() => {}
             }
+            // Also when it was a loop that ended: the claimer does so by itself once the worker is stopped.
+            if self.stopper.stopping().is_cancelled() && !session.lost.is_cancelled() {
+                shutdown::run(&self, &session, &mut loops).await;
+                return Ok(self.report());
+            }
+            session.lose(&"one of the worker's loops ended unexpectedly");
             let left = self.abandon(&session, &mut loops).await;
             dead = (left == 0).then_some(session.id);
         }
@@ -166,13 +167,13 @@ impl Supervisor {
             stopper: self.stopper.clone(),
         });
         let lease = self.worker.lease;
-        let stop_claims = CancellationToken::new();
-        let claimer = Claimer::new(Arc::clone(session), lease, executor, stop_claims.clone());
+        // The worker's own, so that nothing is claimed between a stop and the turn of the supervisor.
+        let stop = self.stopper.stopping().clone();
+        let claimer = Claimer::new(Arc::clone(session), lease, executor, stop);
         let heartbeat = Heartbeat::new(Arc::clone(session), lease, registered);
         let reaper = reaper::run(Arc::clone(session), outcomes.clone());
         let reconciler = Reconciler::new(Arc::clone(session), outcomes);
         Loops {
-            stop_claims,
             claimer: AbortOnDropHandle::new(tokio::spawn(claimer.run())),
             settler: AbortOnDropHandle::new(tokio::spawn(Settler::new(Arc::clone(session), settled).run())),
             heartbeat: AbortOnDropHandle::new(tokio::spawn(heartbeat.run())),

@@ -201,29 +201,33 @@ fn a_handler_that_never_yields_is_abandoned_while_it_blocks() {
     let engine = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let user = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (_, client) = Probe::new().on(engine.handle().clone()).shared();
-    let release = Arc::new(AtomicBool::new(false));
-    let released = Arc::clone(&release);
+    let (begun, release) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begins, released) = (Arc::clone(&begun), Arc::clone(&release));
     let worker = {
         let _inside = user.enter();
         Worker::builder(&client)
             .queue(QUEUE, 1)
             .handle::<Double>(move |job: Double, _| {
-                let released = Arc::clone(&released);
+                let (begins, released) = (Arc::clone(&begins), Arc::clone(&released));
                 async move {
+                    begins.store(true, Ordering::SeqCst);
                     while !released.load(Ordering::SeqCst) {
                         std::thread::yield_now();
                     }
                     Ok(job.value)
                 }
             })
+            .cancel_grace(Duration::from_millis(50))
             .forced_grace(Duration::from_millis(50))
             .build()
             .unwrap()
             .start()
     };
     engine.block_on(async {
-        let bound = Duration::from_millis(50);
-        let handle = client.enqueue(&Double { value: 1 }).start_to_close(bound).await.unwrap();
+        let handle = client.enqueue(&Double { value: 1 }).await.unwrap();
+        // One whose first poll has not come yet can be stopped.
+        until("it blocks", async || begun.load(Ordering::SeqCst)).await;
+        cancel(&client, &job(&client, handle.id()).await).await;
         let abandoned = until_status(&client, handle.id(), Status::Abandoned).await;
         assert_eq!(abandoned.error.unwrap().class, "abandoned");
         assert_eq!(worker.counts().stuck, 1);

@@ -27,9 +27,9 @@ async fn stop(worker: WorkerHandle) -> taskq_core::worker::ShutdownReport {
     worker.join().await.unwrap()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn outcomes_gather_only_while_a_settle_is_in_flight() {
-    let (store, client) = Probe::new().shared();
+    let (store, client) = Probe::simulated().shared();
     let sizes = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&sizes);
     store.fail(move |call| {
@@ -64,18 +64,17 @@ async fn outcomes_gather_only_while_a_settle_is_in_flight() {
     assert!(sizes.len() <= 20, "{sizes:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn while_a_settle_hangs_slots_are_free_and_memory_is_bounded() {
-    let (store, client) = Probe::new().shared();
+    let (store, client) = Probe::simulated().shared();
     let handles = enqueue(&client, 6_000).await;
     store.close();
     let worker = start(&client, 100);
-    until("claiming pauses", async || {
-        let calls = store.count("claim");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        calls > 0 && store.count("claim") == calls
-    })
-    .await;
+    // Time passes only while nobody can go on.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let claims = store.count("claim");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(store.count("claim"), claims, "claiming pauses");
     assert_eq!(store.count("settle"), 1, "one settle is in flight at a time");
     let running = client.store().queues().await.unwrap()[0].running.value;
     assert!((4_000..=4_100).contains(&running), "{running} jobs are held");
@@ -90,14 +89,21 @@ async fn while_a_settle_hangs_slots_are_free_and_memory_is_bounded() {
 async fn slots_are_never_exceeded_and_all_are_used() {
     let (_, client) = Probe::new().shared();
     let (now, most) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
-    let counters = (Arc::clone(&now), Arc::clone(&most));
+    let full = Arc::new(Semaphore::new(0));
+    let counters = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&full));
     let worker = Worker::builder(&client)
         .queue(QUEUE, 7)
         .handle::<Double>(move |job: Double, _| {
-            let (now, most) = counters.clone();
+            let (now, most, full) = counters.clone();
             async move {
-                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                let running = now.fetch_add(1, Ordering::SeqCst) + 1;
+                most.fetch_max(running, Ordering::SeqCst);
+                if running == 7 {
+                    full.close();
+                }
+                // The first ones wait for each other, the rest come and go.
+                let _ = full.acquire().await;
+                tokio::task::yield_now().await;
                 now.fetch_sub(1, Ordering::SeqCst);
                 Ok(job.value)
             }
@@ -123,12 +129,12 @@ async fn an_idle_worker_is_woken() {
     stop(worker).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_scheduled_job_starts_when_it_is_due() {
-    let (_, client) = Probe::new().shared();
+    let (_, client) = Probe::simulated().shared();
     let worker = start(&client, 1);
     let delay = Duration::from_millis(300);
-    let begun = std::time::Instant::now();
+    let begun = tokio::time::Instant::now();
     let handle = client.enqueue(&Double { value: 1 }).run_in(delay).await.unwrap();
     handle.wait_timeout(DEADLINE).await.unwrap();
     let took = begun.elapsed();

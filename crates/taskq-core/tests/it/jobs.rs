@@ -7,7 +7,7 @@ use taskq_core::client::{Client, Job};
 use taskq_core::model::{JobId, JobRecord, Status};
 
 /// How long a test waits for what must happen.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 pub(crate) const QUEUE: &str = "numbers";
 
 #[derive(Serialize, Deserialize, Clone, Debug)]

@@ -13,6 +13,10 @@ use crate::jobs::*;
 use crate::probe::*;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// The time between two beats of the default lease.
+const BEAT: Duration = Duration::from_secs(5);
+/// At how many times between two beats a test lets something happen.
+const PHASES: u32 = 32;
 
 async fn echo(job: Double, ctx: Context) -> JobResult<i64> {
     Ok(job.value + i64::from(ctx.attempt()) * 100)
@@ -284,15 +288,29 @@ async fn leases_that_ended_in_an_outage_burn_no_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn workers_come_back_by_themselves_after_an_outage() {
+    // The pauses between two tries are random, and an outage begins anywhere between two beats.
+    for seed in 0..PHASES {
+        fastrand::seed(u64::from(seed));
+        let phase = BEAT * seed / PHASES;
+        let calls_fail: fn() -> Act = || Act::Fail(unavailable());
+        let nothing_answers: fn() -> Act = || Act::Hang;
+        for (how, act) in [("calls fail", calls_fail), ("nothing answers", nothing_answers)] {
+            survive(&format!("{how}, seed {seed}"), phase, act).await;
+        }
+    }
+}
+
+/// Two workers, one of them the leader, with a store that is away for 20 s, from some time on.
+async fn survive(case: &str, phase: Duration, act: fn() -> Act) {
     let (first, client) = Probe::simulated().shared();
     let (second, other) = first.beside().shared();
     let leader = start(&client, never);
     let handle = client.enqueue(&Double { value: 1 }).await.unwrap();
     until_status(&client, handle.id(), Status::Running).await;
     let follower = start(&other, never);
-    tokio::time::sleep(SECOND).await;
+    tokio::time::sleep(SECOND + phase).await;
     for store in [&first, &second] {
-        store.fail(|_| Some(unavailable()));
+        store.act(move |_| Some(act()));
     }
     // Less than the lease: nobody stops anything.
     tokio::time::sleep(SECOND * 20).await;
@@ -301,11 +319,11 @@ async fn workers_come_back_by_themselves_after_an_outage() {
     }
     tokio::time::sleep(SECOND * 30).await;
     let record = job(&client, handle.id()).await;
-    assert_eq!((record.status, record.epoch.0), (Status::Running, 1));
-    assert_eq!((first.count("register"), second.count("register")), (1, 1));
-    assert_eq!(first.count("mark_lost") + second.count("mark_lost"), 0);
+    assert_eq!((record.status, record.epoch.0), (Status::Running, 1), "{case}");
+    assert_eq!((first.count("register"), second.count("register")), (1, 1), "{case}");
+    assert_eq!(first.count("mark_lost") + second.count("mark_lost"), 0, "{case}");
     leader.stop_now();
     follower.stop_now();
-    assert_eq!(leader.join().await.unwrap().released, 1);
+    assert_eq!(leader.join().await.unwrap().released, 1, "{case}");
     follower.join().await.unwrap();
 }

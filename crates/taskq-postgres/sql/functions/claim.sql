@@ -14,12 +14,15 @@ AS $$
 DECLARE
     actors text[] := "{schema}".check_claim(
         worker, queues, array_fill(max_jobs, ARRAY[coalesce(cardinality(queues), 0)]), lease, oversample);
+    paused text[] := "{schema}".paused_queues(queues);
+    lane_queues text[];
+    lane_actors text[];
 BEGIN
-    RETURN QUERY SELECT g.* FROM (
-        SELECT array_agg(q.queue) AS queues, array_agg(a.actor) AS actors
-        FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q CROSS JOIN unnest(actors) a(actor)
-        WHERE NOT EXISTS (SELECT FROM "{schema}".queues p WHERE p.queue = q.queue AND p.paused_at IS NOT NULL)
-    ) lanes CROSS JOIN LATERAL "{schema}".claim_group(worker, lanes.queues, lanes.actors, max_jobs, lease, oversample) g
-    WHERE lanes.queues IS NOT NULL;
+    SELECT array_agg(q.queue), array_agg(a.actor) INTO lane_queues, lane_actors
+    FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q CROSS JOIN unnest(actors) a(actor)
+    WHERE (q.queue = ANY (paused)) IS NOT TRUE;
+    IF lane_queues IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM "{schema}".claim_group(worker, lane_queues, lane_actors, max_jobs, lease, oversample);
+    END IF;
 END
 $$;

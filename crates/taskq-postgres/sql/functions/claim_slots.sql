@@ -13,15 +13,18 @@ AS $$
 #variable_conflict use_column
 DECLARE
     actors text[] := "{schema}".check_claim(worker, queues, slots, lease, oversample);
+    paused text[] := "{schema}".paused_queues(queues);
 BEGIN
-    IF (SELECT count(DISTINCT q.name) FROM unnest(queues) q(name)) < cardinality(queues) THEN
-        PERFORM "{schema}".refuse('a queue is named twice');
+    IF cardinality(queues) > 1 THEN
+        IF (SELECT count(DISTINCT q.name) FROM unnest(queues) q(name)) < cardinality(queues) THEN
+            PERFORM "{schema}".refuse('a queue is named twice');
+        END IF;
     END IF;
     IF actors = '{}' THEN
         RETURN;
     END IF;
     FOR nth IN 1 .. cardinality(queues) LOOP
-        CONTINUE WHEN EXISTS (SELECT FROM "{schema}".queues q WHERE q.queue = queues[nth] AND q.paused_at IS NOT NULL);
+        CONTINUE WHEN queues[nth] = ANY (paused);
         RETURN QUERY SELECT * FROM "{schema}".claim_group(
             worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample);
     END LOOP;

@@ -14,105 +14,90 @@ AS $$
 #variable_conflict use_column
 DECLARE
     now timestamptz := "{schema}".clock_now();
-    bad record;
+    seed uuid := gen_random_uuid();
     ids uuid[];
-    statuses text[];
-    created uuid[];
+    has_keys boolean;
+    all_pending boolean;
+    ready text[];
+    due boolean;
     keyed bigint[];
     key_jobs uuid[];
     key_outcomes text[];
     key_actors text[];
-    ready text[];
-    due boolean;
+    passed_over bigint[];
+    created uuid[];
+    is_written boolean := false;
 BEGIN
-    IF jobs IS NULL OR jsonb_typeof(jobs) <> 'array' THEN
-        PERFORM "{schema}".refuse(format('jobs is %s, not a JSON array', coalesce('a JSON ' || jsonb_typeof(jobs), 'null')));
-    END IF;
-    SELECT p.element, p.problem, p.code INTO bad FROM "{schema}".job_problem(jobs, now) p;
-    IF bad.problem IS NOT NULL THEN
-        PERFORM "{schema}".refuse(bad.problem, bad.element, bad.code);
+    PERFORM "{schema}".check_jobs(jobs, now);
+    SELECT array_agg(coalesce((d.job ->> 'id')::uuid, "{schema}".seeded_id(now, d.nth, seed))),
+        bool_or(d.job ->> 'idempotency_key' IS NOT NULL), bool_and(t.scheduled_at <= now),
+        array_agg(DISTINCT coalesce(d.job ->> 'queue', 'default') COLLATE "C") FILTER (WHERE t.scheduled_at <= now AND n.wakes),
+        -- The leader looks at least once a second by itself.
+        coalesce(bool_or(t.scheduled_at > now AND t.scheduled_at < now + interval '2 seconds' AND n.wakes), false)
+    INTO ids, has_keys, all_pending, ready, due
+    FROM jsonb_array_elements(jobs) WITH ORDINALITY d(job, nth)
+    CROSS JOIN LATERAL (
+        SELECT coalesce((d.job ->> 'scheduled_at')::timestamptz, now + (d.job ->> 'delay')::interval, now) AS scheduled_at
+    ) t
+    CROSS JOIN LATERAL (SELECT coalesce(d.job ->> 'notify', 'default') <> 'none' AS wakes) n;
+    IF has_keys THEN
+        SELECT array_agg(k.nth), array_agg(k.job_id), array_agg(k.outcome), array_agg(k.actor),
+            array_agg(k.nth) FILTER (WHERE k.outcome = 'existing')
+        INTO keyed, key_jobs, key_outcomes, key_actors, passed_over
+        FROM (
+            SELECT array_agg(d.nth) AS nths, array_agg(d.job ->> 'actor') AS actors,
+                array_agg(d.job ->> 'idempotency_key') AS keys, array_agg(d.id) AS wanted,
+                array_agg(coalesce(d.job ->> 'on_finished' = 'run_again', false)) AS again
+            FROM ROWS FROM (jsonb_array_elements(jobs), unnest(ids)) WITH ORDINALITY d(job, id, nth)
+            WHERE d.job ->> 'idempotency_key' IS NOT NULL
+        ) w
+        CROSS JOIN LATERAL "{schema}".take_keys(w.nths, w.actors, w.keys, w.wanted, w.again, now) k;
     END IF;
 
-    SELECT array_agg(coalesce((d.job ->> 'id')::uuid, "{schema}".make_id(now, d.nth)) ORDER BY d.nth) INTO ids
-    FROM jsonb_array_elements(jobs) WITH ORDINALITY d(job, nth);
-    IF jobs @? '$[*].idempotency_key ? (@ != null)' THEN
-        SELECT array_agg(k.nth), array_agg(k.job_id), array_agg(k.outcome), array_agg(k.actor)
-        INTO keyed, key_jobs, key_outcomes, key_actors
-        FROM "{schema}".take_keys(jobs, ids, now) k;
+    -- In the order of ids, so that two calls with the same ids cannot wait for each other. For many jobs it costs less to
+    -- write them in the hope that no id is taken, and once more when one is, than to look for each.
+    IF cardinality(ids) >= 100 AND passed_over IS NULL THEN
+        BEGIN
+            INSERT INTO "{schema}".jobs (
+                id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue, actor, payload,
+                schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags)
+            SELECT r.id, r.created_at, r.priority, r.max_attempts, r.payload_version, r.scheduled_at, r.status, r.queue, r.actor,
+                r.payload, r.schedule_to_close, r.start_to_close, r.retry_policy, r.trace_context, r.metadata, r.tags
+            FROM "{schema}".document_rows(jobs, ids, NULL, now) r
+            ORDER BY r.id;
+            created := ids;
+            is_written := true;
+        EXCEPTION WHEN unique_violation THEN
+            NULL;
+        END;
     END IF;
-
-    WITH docs AS MATERIALIZED (
-        SELECT d.nth, d.job, d.id, t.scheduled_at,
-            CASE WHEN t.scheduled_at > now THEN 'scheduled' ELSE 'pending' END AS status
-        FROM ROWS FROM (jsonb_array_elements(jobs), unnest(ids)) WITH ORDINALITY d(job, id, nth)
-        CROSS JOIN LATERAL (
-            SELECT coalesce((d.job ->> 'scheduled_at')::timestamptz, now + (d.job ->> 'delay')::interval, now) AS scheduled_at
-        ) t
-    ), written AS (
-        INSERT INTO "{schema}".jobs AS j (
-            id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue, actor, payload,
-            schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags)
-        SELECT d.id, now,
-            coalesce((d.job ->> 'priority')::numeric::smallint, 0),
-            coalesce((d.job ->> 'max_attempts')::numeric::smallint, 20),
-            coalesce((d.job ->> 'payload_version')::numeric::integer, 1),
-            d.scheduled_at, d.status::"{schema}".job_status,
-            coalesce(d.job ->> 'queue', 'default'), d.job ->> 'actor', d.job -> 'payload',
-            (d.job ->> 'schedule_to_close')::timestamptz, (d.job ->> 'start_to_close')::interval,
-            nullif(d.job -> 'retry_policy', 'null'), d.job ->> 'trace_context', nullif(d.job -> 'metadata', 'null'),
-            CASE WHEN jsonb_typeof(d.job -> 'tags') = 'array' AND d.job -> 'tags' <> '[]'
-                THEN ARRAY(SELECT t.tag FROM jsonb_array_elements_text(d.job -> 'tags') t(tag)) END
-        FROM docs d
-        LEFT JOIN unnest(keyed, key_outcomes) k(nth, outcome) ON k.nth = d.nth
-        WHERE k.outcome IS DISTINCT FROM 'existing'
-        -- In the order of ids, so that two calls with the same ids cannot wait for each other.
-        ORDER BY d.id, d.nth
-        ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING
-        RETURNING j.id, j.queue, j.status, j.scheduled_at
-    ), told AS (
-        SELECT array_agg(DISTINCT w.queue) FILTER (WHERE w.status = 'pending') AS ready,
-            -- The leader looks at least once a second by itself.
-            coalesce(bool_or(w.status = 'scheduled' AND w.scheduled_at < now + interval '2 seconds'), false) AS due
-        FROM written w JOIN docs d ON d.id = w.id
-        WHERE coalesce(d.job ->> 'notify', 'default') <> 'none'
-    )
-    SELECT (SELECT array_agg(d.status ORDER BY d.nth) FROM docs d), (SELECT array_agg(w.id) FROM written w), told.ready, told.due
-    INTO statuses, created, ready, due
-    FROM told;
+    IF NOT is_written THEN
+        WITH written AS (
+            INSERT INTO "{schema}".jobs AS j (
+                id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue, actor, payload,
+                schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags)
+            SELECT r.id, r.created_at, r.priority, r.max_attempts, r.payload_version, r.scheduled_at, r.status, r.queue, r.actor,
+                r.payload, r.schedule_to_close, r.start_to_close, r.retry_policy, r.trace_context, r.metadata, r.tags
+            FROM "{schema}".document_rows(jobs, ids, passed_over, now) r
+            ORDER BY r.id, r.nth
+            ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING
+            RETURNING j.id
+        )
+        SELECT array_agg(w.id) INTO created FROM written w;
+    END IF;
 
     IF created IS NOT NULL THEN
         PERFORM "{schema}".wake(ready, due);
         IF "{schema}".event_level() = 'all' THEN
             INSERT INTO "{schema}".job_events (job_id, occurred_at, kind) SELECT c.id, now, 'enqueued' FROM unnest(created) c(id);
         END IF;
+        IF NOT has_keys AND all_pending AND cardinality(created) = cardinality(ids) THEN
+            RETURN QUERY SELECT u.id, 'created'::text, 'pending'::text FROM unnest(ids) u(id);
+            RETURN;
+        END IF;
     END IF;
-    IF EXISTS (
-        SELECT FROM unnest(key_jobs, key_outcomes, key_actors) k(id, outcome, actor)
-        CROSS JOIN LATERAL (SELECT j.actor FROM "{schema}".jobs j WHERE j.id = k.id OFFSET 0) j
-        WHERE k.outcome <> 'existing' AND j.actor <> k.actor
-    ) THEN
-        -- The key would stand for a job that is not this actor's.
-        PERFORM "{schema}".refuse('an idempotency key cannot be bound to an id that a job of another actor has');
-    END IF;
-    IF keyed IS NULL AND cardinality(created) = cardinality(ids) THEN
-        RETURN QUERY SELECT n.id, 'created'::text, n.status FROM unnest(ids, statuses) n(id, status);
-        RETURN;
-    END IF;
-    -- A later statement, so that it sees what a concurrent call with the same id has committed.
     RETURN QUERY
-        SELECT n.job_id,
-            CASE WHEN n.key_outcome = 'existing' THEN 'existing'
-                WHEN n.first AND c.id IS NOT NULL THEN coalesce(n.key_outcome, 'created')
-                ELSE 'existing' END,
-            j.status::text
-        FROM (
-            SELECT u.nth, coalesce(k.job_id, u.id) AS job_id, k.outcome AS key_outcome,
-                row_number() OVER (PARTITION BY u.id, k.outcome IS NOT DISTINCT FROM 'existing' ORDER BY u.nth) = 1 AS first
-            FROM unnest(ids) WITH ORDINALITY u(id, nth)
-            LEFT JOIN unnest(keyed, key_jobs, key_outcomes) k(nth, job_id, outcome) ON k.nth = u.nth
-        ) n
-        LEFT JOIN unnest(created) c(id) ON c.id = n.job_id
-        LEFT JOIN LATERAL (SELECT j.status FROM "{schema}".jobs j WHERE j.id = n.job_id OFFSET 0) j ON true
-        ORDER BY n.nth;
+        SELECT a.id, a.outcome, a.status
+        FROM "{schema}".enqueue_answers(ids, created, keyed, key_jobs, key_outcomes, key_actors) a;
 END
 $$;

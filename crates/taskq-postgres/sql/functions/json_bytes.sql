@@ -1,6 +1,6 @@
 -- How many bytes a document has without white space, as far as that matters for `bound`: exactly near the bound, and at
 -- least a lower limit elsewhere. PostgreSQL writes a space behind each comma and colon, which nobody supplied.
--- Called by: job_problem, outcome_problem, progress_problem. Locks: none. Indexes: none.
+-- Called by: document_problem, outcome_problem, progress_problem. Locks: none. Indexes: none.
 CREATE OR REPLACE FUNCTION "{schema}".json_bytes(document jsonb, bound integer) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE
 AS $$

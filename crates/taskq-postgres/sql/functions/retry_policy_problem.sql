@@ -1,5 +1,5 @@
 -- Says what is wrong with a retry policy, or NULL.
--- Called by: job_problem, for documents that carry one. Locks: none. Indexes: none.
+-- Called by: document_problem, for documents that carry one. Locks: none. Indexes: none.
 CREATE OR REPLACE FUNCTION "{schema}".retry_policy_problem(policy jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE
 AS $$

@@ -2,34 +2,23 @@
 -- attempt had recorded this outcome already); stale (the fence (id, epoch, worker) does not hold, or the
 -- worker's lease has ended); gone (no such job). Only applied changes anything, and only it is accepted.
 -- A job whose cancellation was asked for ends cancelled instead of being tried again.
--- Called by: workers. Locks: the jobs, in the order of their ids. Indexes: jobs_pkey, workers_pkey,
--- job_attempts_pkey, cancel_requests_pkey.
---
--- First the rows are locked and read; then, in a statement of its own whose snapshot is younger than the
--- locks, they are updated by ctid, which cannot change while they are locked.
+-- Called by: workers in any language. Locks and indexes: see settle_succeeded and
+-- settle_each.
 CREATE OR REPLACE FUNCTION "{schema}".settle(worker uuid, outcomes jsonb)
 RETURNS TABLE (id uuid, accepted boolean, reason text, status text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    now timestamptz;
     bad record;
-    alive boolean;
-    level text;
+    plain boolean;
     nths bigint[];
     ids uuid[];
     epochs bigint[];
-    said text[];
+    words text[];
     details jsonb[];
-    tids tid[];
-    statuses text[];
-    held_epochs bigint[];
-    held_workers uuid[];
-    phases smallint[];
 BEGIN
     PERFORM "{schema}".require_read_committed('settle');
     IF worker IS NULL THEN
@@ -37,143 +26,45 @@ BEGIN
     ELSIF outcomes IS NULL OR jsonb_typeof(outcomes) <> 'array' THEN
         PERFORM "{schema}".refuse(format('outcomes is %s, not a JSON array', coalesce('a JSON ' || jsonb_typeof(outcomes), 'null')));
     END IF;
-    SELECT p.element, p.problem INTO bad FROM "{schema}".outcome_problem(outcomes) p;
-    IF bad.problem IS NOT NULL THEN
-        PERFORM "{schema}".refuse(bad.problem, bad.element);
+    -- A cheap look first: documents that say no more than they must and say it well need no search for faults.
+    SELECT bool_and((CASE WHEN jsonb_typeof(d.doc) = 'object' THEN d.doc - ARRAY['id', 'epoch', 'outcome'] = '{}' END
+        AND jsonb_typeof(d.doc -> 'id') = 'string' AND jsonb_typeof(d.doc -> 'epoch') = 'number'
+        AND d.doc ->> 'id' ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+        AND d.doc ->> 'epoch' ~ '^[0-9]{1,18}$' AND d.doc ->> 'outcome' IN ('succeeded', 'cancelled', 'released')) IS TRUE)
+    INTO plain
+    FROM jsonb_array_elements(outcomes) d(doc);
+    IF plain IS NOT TRUE THEN
+        SELECT p.element, p.problem INTO bad FROM "{schema}".outcome_problem(outcomes) p;
+        IF bad.problem IS NOT NULL THEN
+            PERFORM "{schema}".refuse(bad.problem, bad.element);
+        END IF;
     END IF;
-
-    SELECT array_agg(o.nth), array_agg(o.id), array_agg(o.epoch), array_agg(o.outcome), array_agg(o.doc),
-        array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker), array_agg(l.phase)
-    INTO nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers, phases
+    SELECT array_agg(o.nth), array_agg(o.id), array_agg(o.epoch), array_agg(o.outcome), array_agg(o.detail)
+    INTO nths, ids, epochs, words, details
     FROM (
-        SELECT d.nth, (d.doc ->> 'id')::uuid AS id, (d.doc ->> 'epoch')::numeric::bigint AS epoch, d.doc ->> 'outcome' AS outcome,
-            nullif(d.doc - ARRAY['id', 'epoch', 'outcome'], '{}') AS doc
+        SELECT d.nth, (d.doc ->> 'id')::uuid AS id, (d.doc -> 'epoch')::bigint AS epoch, d.doc ->> 'outcome' AS outcome,
+            CASE WHEN NOT plain THEN nullif(d.doc - ARRAY['id', 'epoch', 'outcome'], '{}') END AS detail
         FROM jsonb_array_elements(outcomes) WITH ORDINALITY d(doc, nth)
+        -- The order in which they are locked.
         ORDER BY 2, 1
-    ) o
-    LEFT JOIN LATERAL (
-        SELECT j.ctid AS tid, j.status::text AS status, j.claim_epoch AS epoch, j.locked_by_worker AS worker,
-            j.cancel_phase AS phase
-        FROM "{schema}".jobs j
-        WHERE j.id = o.id
-        FOR NO KEY UPDATE OF j
-    ) l ON true;
-
-    -- Read after the locks were waited for: a lease that ended meanwhile counts as ended.
-    now := "{schema}".clock_now();
-    SELECT w.state = 'active' AND w.lease_expires_at > now INTO alive FROM "{schema}".workers w WHERE w.id = worker;
-    level := "{schema}".event_level();
-
+    ) o;
+    IF ids IS NULL THEN
+        RETURN;
+    ELSIF plain THEN
+        details := NULL;
+    END IF;
+    IF 'succeeded' = ALL (words) THEN
+        IF "{schema}".settle_succeeded(worker, ids, epochs, details) THEN
+            RETURN QUERY
+                SELECT (d.doc ->> 'id')::uuid, true, 'applied'::text, 'succeeded'::text
+                FROM jsonb_array_elements(outcomes) d(doc);
+            RETURN;
+        END IF;
+    END IF;
     RETURN QUERY
-        WITH fenced AS (
-            SELECT i.*, coalesce(alive AND i.status = 'running' AND i.held_epoch = i.epoch AND i.held_worker = worker,
-                false) AS holds
-            FROM unnest(nths, ids, epochs, said, details, tids, statuses, held_epochs, held_workers, phases)
-                i(nth, id, epoch, outcome, doc, tid, status, held_epoch, held_worker, phase)
-        ), ranked AS (
-            -- Of several outcomes of one attempt in this call, the first one counts.
-            SELECT f.*, f.holds AND row_number() OVER attempt = 1 AS applies
-            FROM fenced f
-            WINDOW attempt AS (PARTITION BY f.id, f.holds ORDER BY f.nth)
-        ), timed AS MATERIALIZED (
-            SELECT r.*, j.queue, j.attempt, j.started_at, j.schedule_to_close, j.spent,
-                r.doc ->> 'delay' IS NOT NULL AS given,
-                CASE
-                    WHEN r.doc ->> 'delay' IS NOT NULL THEN now + (r.doc ->> 'delay')::interval
-                    WHEN r.outcome = 'failed' THEN now + "{schema}".retry_delay(j.retry_policy, j.attempt)
-                END AS next_at
-            FROM ranked r
-            LEFT JOIN LATERAL (
-                SELECT j.queue, j.attempt, j.started_at, j.schedule_to_close, j.retry_policy, j.attempt >= j.max_attempts AS spent
-                FROM "{schema}".jobs j
-                WHERE j.ctid = r.tid AND r.applies AND r.outcome <> 'succeeded'
-                OFFSET 0
-            ) j ON true
-        ), decided AS MATERIALIZED (
-            SELECT t.*, CASE
-                    WHEN NOT t.applies THEN NULL
-                    WHEN t.outcome IN ('succeeded', 'cancelled', 'abandoned') THEN t.outcome
-                    WHEN t.phase IS NOT NULL THEN 'cancelled'
-                    WHEN t.outcome = 'failed' AND ((t.doc ->> 'final')::boolean IS TRUE OR (t.spent AND NOT t.given)
-                        OR coalesce(t.next_at >= t.schedule_to_close, false)) THEN 'failed'
-                    WHEN t.next_at > now THEN 'scheduled'
-                    ELSE 'pending'
-                END AS becomes
-            FROM timed t
-        ), updated AS (
-            UPDATE "{schema}".jobs j
-            SET status = d.becomes::"{schema}".job_status,
-                attempt = CASE WHEN d.becomes IN ('pending', 'scheduled') AND (d.outcome <> 'failed' OR d.given)
-                    THEN j.attempt - 1 ELSE j.attempt END,
-                locked_by_worker = CASE WHEN d.becomes NOT IN ('pending', 'scheduled') THEN j.locked_by_worker END,
-                scheduled_at = CASE WHEN d.becomes IN ('pending', 'scheduled') THEN coalesce(d.next_at, j.scheduled_at)
-                    ELSE j.scheduled_at END,
-                -- Which word ended a job whose cancellation was asked for, to know it again.
-                cancel_phase = CASE WHEN d.becomes = 'cancelled' AND d.phase IS NOT NULL
-                    THEN CASE d.outcome WHEN 'failed' THEN 2 WHEN 'snoozed' THEN 3 WHEN 'released' THEN 4 ELSE d.phase END
-                    ELSE j.cancel_phase END,
-                finished_at = CASE WHEN d.becomes NOT IN ('pending', 'scheduled') THEN now END,
-                prune_at = now + CASE
-                    WHEN d.becomes IN ('failed', 'abandoned') THEN interval '24 hours'
-                    WHEN d.becomes IN ('succeeded', 'cancelled') THEN interval '1 hour' END,
-                result = CASE WHEN d.outcome = 'succeeded' THEN d.doc -> 'result' END,
-                error = CASE
-                    WHEN d.outcome = 'succeeded' THEN NULL
-                    WHEN d.outcome = 'failed' OR jsonb_typeof(d.doc -> 'error') = 'object'
-                        THEN "{schema}".error_record(d.doc -> 'error')
-                    ELSE j.error END
-            FROM decided d
-            WHERE j.ctid = d.tid AND d.applies
-        ), attempts AS (
-            INSERT INTO "{schema}".job_attempts (job_id, epoch, attempt, outcome, worker, started_at, finished_at, error)
-            SELECT d.id, d.epoch, d.attempt, d.outcome, worker, d.started_at, now,
-                CASE WHEN d.outcome = 'failed' THEN "{schema}".error_record(d.doc -> 'error') END
-            FROM decided d
-            WHERE d.becomes IN ('pending', 'scheduled')
-        ), requests AS (
-            DELETE FROM "{schema}".cancel_requests c
-            USING decided d
-            WHERE d.phase IS NOT NULL AND d.applies AND c.job_id = d.id
-        ), events AS (
-            INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
-            SELECT d.id, now, CASE WHEN d.becomes = 'cancelled' THEN 'cancelled'
-                    WHEN d.outcome = 'failed' AND d.becomes <> 'failed' THEN 'retried' ELSE d.outcome END,
-                jsonb_strip_nulls(jsonb_build_object('epoch', d.epoch, 'attempt', d.attempt,
-                    'next_at', CASE WHEN d.becomes = 'scheduled' THEN d.next_at END,
-                    'class', d.doc #>> '{error,class}'))
-            FROM decided d
-            WHERE d.applies AND (level = 'all' OR level = 'notable'
-                AND (d.outcome = 'snoozed' OR d.becomes IN ('cancelled', 'abandoned') OR d.outcome = 'failed' AND d.becomes <> 'failed'))
-        ), woken AS MATERIALIZED (
-            SELECT "{schema}".wake(array_agg(DISTINCT d.queue) FILTER (WHERE d.becomes = 'pending'),
-                bool_or(d.becomes = 'scheduled' AND d.next_at < now + interval '2 seconds'))
-            FROM decided d
-            WHERE d.becomes IN ('pending', 'scheduled')
-            HAVING count(*) > 0
-        )
-        SELECT d.id, d.applies, v.reason,
-            CASE WHEN d.holds THEN first_value(d.becomes) OVER attempt ELSE d.status END
-        FROM decided d
-        CROSS JOIN LATERAL (
-            SELECT CASE
-                WHEN d.applies THEN 'applied'
-                WHEN d.tid IS NULL THEN 'gone'
-                WHEN d.holds THEN CASE WHEN d.outcome = (
-                    SELECT f.outcome FROM decided f WHERE f.id = d.id AND f.applies) THEN 'repeated' ELSE 'stale' END
-                WHEN d.held_epoch = d.epoch AND d.held_worker = worker AND (d.status = d.outcome
-                    OR d.status = 'cancelled' AND d.phase = CASE d.outcome WHEN 'failed' THEN 2 WHEN 'snoozed' THEN 3 WHEN 'released' THEN 4 END)
-                    THEN 'repeated'
-                -- Not EXISTS, which could be answered from all attempts at once.
-                WHEN (
-                    SELECT a.worker = settle.worker AND a.outcome = d.outcome FROM "{schema}".job_attempts a
-                    WHERE a.job_id = d.id AND a.epoch = d.epoch LIMIT 1
-                ) THEN 'repeated'
-                ELSE 'stale'
-            END AS reason
-        ) v
-        -- The wake-ups are sent by reading this.
-        LEFT JOIN woken w ON true
-        WINDOW attempt AS (PARTITION BY d.id, d.holds ORDER BY d.nth)
-        ORDER BY d.nth;
+        SELECT s.id, s.accepted, s.reason, s.status
+        FROM ROWS FROM ("{schema}".settle_each(worker, ids, epochs, words, details), unnest(nths))
+            s(id, accepted, reason, status, nth)
+        ORDER BY s.nth;
 END
 $$;

@@ -1,29 +1,19 @@
--- Takes the idempotency keys of the documents that carry one, in the keys' order: one row per such document. `outcome` is
--- created (the key is this job's now), replaced (it was of a job that has ended, and the document said run_again) or
--- existing (it is of another job, `job_id`, and this document writes none).
+-- Takes idempotency keys, in their order, for the jobs at the places `nths` of a call: one row each. `outcome` is created
+-- (the key is this job's now), replaced (it was of a job that has ended, and `again` said so) or existing (it is of another
+-- job, `job_id`, and this one is not to be written).
 -- Called by: enqueue_many, when a document has a key. Locks: the keys' rows; a key that another transaction is about to
 -- take is waited for. Indexes: idempotency_keys_pkey, jobs_pkey.
-CREATE OR REPLACE FUNCTION "{schema}".take_keys(jobs jsonb, ids uuid[], now timestamptz)
+CREATE OR REPLACE FUNCTION "{schema}".take_keys(
+    nths bigint[], actors text[], keys text[], wanted uuid[], again boolean[], now timestamptz)
 RETURNS TABLE (nth bigint, job_id uuid, outcome text, actor text)
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
     expiry timestamptz := now + interval '7 days';
-    nths bigint[];
-    actors text[];
-    keys text[];
-    wanted uuid[];
-    again boolean[];
     created uuid[];
     replaced uuid[];
 BEGIN
-    SELECT array_agg(d.nth), array_agg(d.job ->> 'actor'), array_agg(d.job ->> 'idempotency_key'), array_agg(d.id),
-        array_agg(coalesce(d.job ->> 'on_finished' = 'run_again', false))
-    INTO nths, actors, keys, wanted, again
-    FROM ROWS FROM (jsonb_array_elements(jobs), unnest(ids)) WITH ORDINALITY d(job, id, nth)
-    WHERE d.job ->> 'idempotency_key' IS NOT NULL;
-
     WITH taken AS (
         INSERT INTO "{schema}".idempotency_keys AS k (actor, idempotency_key, job_id, expires_at)
         SELECT DISTINCT ON (u.actor, u.key) u.actor, u.key, u.id, expiry

@@ -1,5 +1,5 @@
 -- Says what is wrong with the times of one job document, or NULL.
--- Called by: job_problem, for documents that name a time. Locks: none. Indexes: none.
+-- Called by: document_problem, for documents that name a time. Locks: none. Indexes: none.
 -- A cast is the only full check of a time or interval that every supported version has, so each runs under an
 -- exception block; documents without times never come here.
 CREATE OR REPLACE FUNCTION "{schema}".time_problem(job jsonb, now timestamptz) RETURNS text

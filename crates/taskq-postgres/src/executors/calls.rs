@@ -9,7 +9,7 @@ use taskq_core::store::{CancelOutcome, Cancelled, Retried, RetryOutcome, StoreEr
 
 use super::{InTx, Statement};
 use crate::schema::SchemaName;
-use crate::store::{of_jobs, printable};
+use crate::store::{check_jobs, of_jobs, printable};
 
 /// The most ids of one statement.
 const IDS: usize = 10_000;
@@ -130,6 +130,7 @@ fn enqueued(text: &str) -> Result<Vec<Enqueued>, StoreError> {
 }
 
 fn documents(jobs: &[NewJob]) -> Result<String, StoreError> {
+    check_jobs(jobs)?;
     let jobs = jobs.iter().map(|job| (job, Notify::Default));
     Ok(of_jobs(&jobs.collect::<Vec<_>>())?.0)
 }

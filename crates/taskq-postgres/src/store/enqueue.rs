@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use taskq_core::model::{EnqueueOutcome, Enqueued, JobId, NewJob};
+use taskq_core::model::{EnqueueOutcome, Enqueued, JobId, Keep, NewJob, OnFinished, Schedule, Status};
 use taskq_core::store::StoreError;
 use tokio::time::{Instant, sleep_until};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
-use super::documents::{Notify, of_jobs};
-use crate::codec::Columns;
+use super::documents::{Notify, check_jobs, of_job, of_jobs};
+use crate::codec::{Columns, JsonbRef, only};
 use crate::notify::{Topic, topic_of};
 
 impl Calls {
@@ -17,6 +18,7 @@ impl Calls {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
+        check_jobs(&jobs)?;
         let topics: Vec<_> = jobs.iter().map(topic_of).collect();
         let mut distinct: Vec<_> = topics.iter().flatten().cloned().collect();
         distinct.sort();
@@ -27,35 +29,57 @@ impl Calls {
             _ => Notify::Default,
         };
         let jobs: Vec<_> = jobs.into_iter().zip(topics.iter().map(notify)).collect();
-        let documents = of_jobs(&jobs)?;
-        let result = self.client.query(&self.statements.enqueue, &[&documents]).await;
+        let result = self.write(&jobs).await;
         // After an answer that was lost the jobs may be there as well.
         if matches!(result, Ok(_) | Err(StoreError::Unavailable { .. })) {
             for topic in held_back {
                 self.wake_later(topic);
             }
         }
-        let rows = result?;
-        if rows.len() != jobs.len() {
-            let message = format!("{} answers to {} jobs", rows.len(), jobs.len());
+        let answers = result?;
+        if answers.len() != jobs.len() {
+            let message = format!("{} answers to {} jobs", answers.len(), jobs.len());
             return Err(StoreError::Answer { message });
         }
-        rows.iter()
-            .map(|row| {
-                let mut columns = Columns::of(row);
-                Ok(Enqueued {
-                    id: JobId(columns.read::<Uuid>()?),
-                    outcome: columns.read_as(|word: String| match word.as_str() {
-                        "created" => Ok(EnqueueOutcome::Created),
-                        "existing" => Ok(EnqueueOutcome::Existing),
-                        "replaced" => Ok(EnqueueOutcome::Replaced),
-                        _ => Err(format!("unknown outcome {word:?}")),
-                    })?,
-                    status: columns
-                        .read_as(|word: Option<String>| word.map(|word| word.parse()).transpose())?,
-                })
-            })
-            .collect()
+        Ok(answers)
+    }
+
+    /// Writes jobs in one statement.
+    async fn write(&self, jobs: &[(NewJob, Notify)]) -> Result<Vec<Enqueued>, StoreError> {
+        let rows = match jobs {
+            [(job, notify)] if is_plain(job) => return Ok(vec![self.write_plain(job, *notify).await?]),
+            [(job, notify)] => self.client.query(&self.statements.enqueue, &[&of_job(job, *notify)?]).await,
+            jobs => self.client.query(&self.statements.enqueue_many, &[&of_jobs(jobs)?]).await,
+        };
+        rows?.iter().map(enqueued).collect()
+    }
+
+    /// Writes one job of common fields, without a document.
+    async fn write_plain(&self, job: &NewJob, notify: Notify) -> Result<Enqueued, StoreError> {
+        let (queue, actor) = (job.queue.as_str(), job.actor.as_str());
+        let wakes = notify == Notify::Default && job.notify == Notify::Default;
+        let payload = JsonbRef(&job.payload);
+        let rows = self
+            .client
+            .query(
+                &self.statements.enqueue_plain,
+                &[
+                    &job.id.0,
+                    &queue,
+                    &actor,
+                    &payload,
+                    &job.payload_version,
+                    &job.priority,
+                    &job.max_attempts,
+                    &wakes,
+                ],
+            )
+            .await?;
+        let (outcome, status) = Columns::of(only(&rows)?).read_as(|word: String| match word.as_str() {
+            "created" => Ok((EnqueueOutcome::Created, Status::Pending)),
+            status => status.parse().map(|status| (EnqueueOutcome::Existing, status)),
+        })?;
+        Ok(Enqueued { id: job.id, outcome, status: Some(status) })
     }
 
     /// Sends a wake-up at the end of its window, unless one is on its way already.
@@ -77,4 +101,48 @@ impl Calls {
             calls.throttle.sent();
         });
     }
+}
+
+/// Says whether a job has nothing that `enqueue_plain` does not take.
+fn is_plain(job: &NewJob) -> bool {
+    // Taken apart, so that nobody forgets a field that is added.
+    let NewJob {
+        id: _,
+        queue: _,
+        actor: _,
+        payload: _,
+        payload_version: _,
+        priority: _,
+        max_attempts: _,
+        schedule,
+        schedule_to_close: None,
+        start_to_close: None,
+        retry_policy: None,
+        tags,
+        metadata: None,
+        trace_context: None,
+        idempotency_key: None,
+        // Without a key it has no meaning, and the server says so.
+        on_finished: OnFinished::Return,
+        keep: Keep::All,
+        notify: _,
+    } = job
+    else {
+        return false;
+    };
+    *schedule == Schedule::Now && tags.is_empty()
+}
+
+fn enqueued(row: &Row) -> Result<Enqueued, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(Enqueued {
+        id: JobId(columns.read::<Uuid>()?),
+        outcome: columns.read_as(|word: String| match word.as_str() {
+            "created" => Ok(EnqueueOutcome::Created),
+            "existing" => Ok(EnqueueOutcome::Existing),
+            "replaced" => Ok(EnqueueOutcome::Replaced),
+            _ => Err(format!("unknown outcome {word:?}")),
+        })?,
+        status: columns.read_as(|word: Option<String>| word.map(|word| word.parse()).transpose())?,
+    })
 }

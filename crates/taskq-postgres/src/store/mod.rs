@@ -28,7 +28,7 @@ use taskq_core::store::{
 };
 
 pub(crate) use self::control::printable;
-pub(crate) use self::documents::of_jobs;
+pub(crate) use self::documents::{check_jobs, of_jobs};
 use self::statements::Statements;
 use crate::connect::ConnectOptions;
 use crate::dsn::{Dsn, Role};

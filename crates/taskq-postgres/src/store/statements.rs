@@ -23,7 +23,10 @@ macro_rules! statements {
 }
 
 statements! {
-    enqueue: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
+    enqueue: r#"SELECT id, outcome, status FROM "{schema}".enqueue($1)"#, [JSONB];
+    enqueue_plain: r#"SELECT "{schema}".enqueue_plain($1, $2, $3, $4, $5, $6, $7, $8)"#,
+        [UUID, TEXT, TEXT, JSONB, INT4, INT2, INT2, BOOL];
+    enqueue_many: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
     /// Channel and payload.
     notify: "SELECT pg_catalog.pg_notify($1, $2)", [TEXT, TEXT];
     register: r#"SELECT "{schema}".register_worker($1, $2, $3, $4, $5)"#,
@@ -32,7 +35,8 @@ statements! {
         scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context
         FROM "{schema}".claim_slots($1, $2, $3, $4, $5)"#,
         [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4];
-    settle: r#"SELECT id, reason, status FROM "{schema}".settle($1, $2)"#, [UUID, JSONB];
+    settle: r#"SELECT applied, others, reasons, statuses FROM "{schema}".settle_batch($1, $2, $3, $4, $5)"#,
+        [UUID, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, JSONB_ARRAY];
     complete: r#"SELECT id, reason, status FROM "{schema}".complete($1, $2, $3, $4)"#, [UUID, UUID, INT8, JSONB];
     heartbeat: r#"SELECT kind, job_id, epoch FROM "{schema}".heartbeat($1, $2, $3, $4)"#,
         [UUID, INTERVAL, JSONB, INTERVAL];

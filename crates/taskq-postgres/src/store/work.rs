@@ -1,14 +1,18 @@
 //! Claims and settles.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
-use taskq_core::model::{ClaimedJob, Epoch, JobId, Json, SettleReason, Settled, Settlement, WorkerId};
+use taskq_core::model::{
+    ActorName, ClaimedJob, Epoch, InvalidName, JobId, Json, QueueName, SettleReason, Settled, Settlement,
+    WorkerId,
+};
 use taskq_core::store::{ClaimRequest, Claimed, StoreError};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
-use super::documents::of_settlements;
+use super::documents::{SettlementColumns, of_settlements};
 use crate::codec::{Columns, Interval, Jsonb, JsonbText, Time, only};
 
 impl Calls {
@@ -22,7 +26,11 @@ impl Calls {
             .claim
             .query(&self.statements.claim, &[&request.worker.0, &queues, &slots, &lease, &oversample])
             .await?;
-        let jobs = rows.iter().map(claimed).collect::<Result<_, _>>()?;
+        let (mut queue_names, mut actor_names) = (Names::default(), Names::default());
+        let jobs = rows
+            .iter()
+            .map(|row| claimed(row, &mut queue_names, &mut actor_names))
+            .collect::<Result<_, _>>()?;
         Ok(Claimed { jobs, more: false })
     }
 
@@ -34,13 +42,35 @@ impl Calls {
         if settlements.is_empty() {
             return Ok(Vec::new());
         }
-        let documents = of_settlements(&settlements)?;
-        let rows = self.settle.query(&self.statements.settle, &[&worker.0, &documents]).await?;
-        if rows.len() != settlements.len() {
-            let message = format!("{} answers to {} settlements", rows.len(), settlements.len());
-            return Err(StoreError::Answer { message });
+        let SettlementColumns { ids, epochs, outcomes, details, places } = of_settlements(&settlements)?;
+        let rows = self
+            .settle
+            .query(&self.statements.settle, &[&worker.0, &ids, &epochs, &outcomes, &details])
+            .await?;
+        // What is not named was applied and has the status that its outcome says.
+        let mut settled: Vec<_> = settlements.iter().map(as_said).collect();
+        let mut columns = Columns::of(only(&rows)?);
+        let applied = columns.read::<i64>()?;
+        let others = columns.read::<Option<Vec<i64>>>()?.unwrap_or_default();
+        let reasons = columns.read::<Option<Vec<String>>>()?.unwrap_or_default();
+        let statuses = columns.read::<Option<Vec<Option<String>>>>()?.unwrap_or_default();
+        let answered = usize::try_from(applied).ok().and_then(|applied| applied.checked_add(others.len()));
+        if answered != Some(places.len()) || reasons.len() != others.len() || statuses.len() != others.len() {
+            let (others, reasons, statuses) = (others.len(), reasons.len(), statuses.len());
+            return Err(answer(format!(
+                "{applied} applied and {others} others with {reasons} reasons and {statuses} statuses, of {} settlements",
+                places.len()
+            )));
         }
-        rows.iter().map(settled).collect()
+        for ((nth, reason), status) in others.into_iter().zip(reasons).zip(statuses) {
+            let place = usize::try_from(nth).ok().and_then(|nth| places.get(nth.checked_sub(1)?)).copied();
+            let place = place.ok_or_else(|| answer(format!("no settlement has the position {nth}")))?;
+            settled[place].reason = SettleReason::from_word(&reason)
+                .ok_or_else(|| answer(format!("unknown reason {reason:?}")))?;
+            settled[place].status =
+                status.map(|word| word.parse().map_err(|error| answer(format!("{error}")))).transpose()?;
+        }
+        Ok(settled)
     }
 
     pub(super) async fn complete(
@@ -68,12 +98,49 @@ fn settled(row: &Row) -> Result<Settled, StoreError> {
     })
 }
 
-fn claimed(row: &Row) -> Result<ClaimedJob, StoreError> {
+fn answer(message: String) -> StoreError {
+    StoreError::Answer { message }
+}
+
+/// What became of an attempt that was taken as it was said.
+fn as_said(settlement: &Settlement) -> Settled {
+    Settled {
+        id: settlement.id,
+        reason: SettleReason::Applied,
+        status: settlement.outcome.kind().as_str().parse().ok(),
+    }
+}
+
+/// The names met in one answer: few, and each in many rows.
+struct Names<T>(Vec<(Box<str>, T)>);
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Clone + FromStr<Err = InvalidName>> Names<T> {
+    fn of(&mut self, text: &str) -> Result<T, InvalidName> {
+        if let Some((_, name)) = self.0.iter().find(|(known, _)| **known == *text) {
+            return Ok(name.clone());
+        }
+        let name: T = text.parse()?;
+        self.0.push((text.into(), name.clone()));
+        Ok(name)
+    }
+}
+
+fn claimed(
+    row: &Row,
+    queues: &mut Names<QueueName>,
+    actors: &mut Names<ActorName>,
+) -> Result<ClaimedJob, StoreError> {
     let mut columns = Columns::of(row);
     Ok(ClaimedJob {
         id: JobId(columns.read::<Uuid>()?),
-        queue: columns.read_as(|text: String| text.try_into())?,
-        actor: columns.read_as(|text: String| text.try_into())?,
+        queue: columns.read_as(|text: &str| queues.of(text))?,
+        actor: columns.read_as(|text: &str| actors.of(text))?,
         epoch: Epoch(columns.read()?),
         attempt: columns.read()?,
         max_attempts: columns.read()?,

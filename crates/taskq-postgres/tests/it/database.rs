@@ -12,7 +12,7 @@ use taskq_testkit::{TestDatabase, shared_server};
 use tokio::time::timeout;
 
 /// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The store's clock, ahead of the real one by what a table says.
 const CLOCK: &str = "

@@ -5,7 +5,7 @@ use std::time::Duration;
 use taskq_testkit::{Options, PgSource, PrivateServer, shared_server, wait_until};
 use tokio_postgres::{Client, NoTls};
 
-const WITHIN: Duration = Duration::from_secs(10);
+const WITHIN: Duration = Duration::from_mins(1);
 
 async fn connect(dsn: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(dsn, NoTls).await.unwrap();

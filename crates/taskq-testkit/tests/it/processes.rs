@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, test_kill_process_group};
 use taskq_testkit::{ChildProcess, Signal, wait_until};
 
-const WITHIN: Duration = Duration::from_secs(10);
+const WITHIN: Duration = Duration::from_mins(1);
 
 fn shell(script: &str) -> ChildProcess {
     ChildProcess::spawn(Command::new("sh").args(["-c", script])).unwrap()

@@ -8,7 +8,7 @@ use taskq_testkit::{Direction, Proxy, TestDatabase, shared_server, wait_until};
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
 
-const WITHIN: Duration = Duration::from_secs(10);
+const WITHIN: Duration = Duration::from_mins(1);
 
 struct Scene {
     proxy: Proxy,

@@ -96,7 +96,7 @@ async fn a_halted_server_refuses_connections_until_it_is_resumed() {
     assert!(matches!(server.halt(Shutdown::Fast).await, Err(ServerError::Step { step: "stop", .. })));
 
     server.resume().await.unwrap();
-    wait_for("a connection", Duration::from_secs(5), async || connect(server.dsn()).await).await;
+    wait_for("a connection", Duration::from_mins(1), async || connect(server.dsn()).await).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use taskq_testkit::wait_until;
 
 use crate::manual::database;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(serde::Serialize, serde::Deserialize, Job)]
 #[job(actor = "plain")]

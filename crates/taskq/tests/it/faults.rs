@@ -17,7 +17,7 @@ use taskq::{OutcomeKind, WorkerHandle};
 use taskq_testkit::wait_until;
 
 /// How long anything may take that takes moments on an idle machine.
-const WITHIN: Duration = Duration::from_secs(30);
+const WITHIN: Duration = Duration::from_mins(1);
 
 #[derive(serde::Serialize, serde::Deserialize, Job)]
 #[job(actor = "echo", output = i64)]

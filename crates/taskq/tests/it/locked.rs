@@ -6,7 +6,7 @@ use taskq::prelude::*;
 
 use crate::manual::database;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(serde::Serialize, serde::Deserialize, Job)]
 #[job(actor = "plain")]

@@ -134,7 +134,7 @@ pub(crate) fn raised(error: &tokio_postgres::Error) -> &DbError {
 
 /// Waits until some session is held up by a lock of the session with this backend.
 pub(crate) async fn until_blocked_by(observer: &Client, pid: i32) {
-    wait_until("a session waits for the other's lock", Duration::from_secs(20), async || {
+    wait_until("a session waits for the other's lock", Duration::from_mins(1), async || {
         let query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))";
         observer.query_one(query, &[&pid]).await.unwrap().get::<_, bool>(0)
     })

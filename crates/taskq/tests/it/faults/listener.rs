@@ -1,7 +1,5 @@
 //! The connection that listens for wake-ups ends.
 
-use std::time::{Duration, Instant};
-
 use taskq::prelude::*;
 use taskq_testkit::wait_until;
 
@@ -9,7 +7,7 @@ use super::{Echo, WITHIN, echo};
 use crate::manual::database;
 
 #[tokio::test]
-async fn the_next_enqueue_is_picked_up_within_a_second_of_the_listeners_end() {
+async fn the_next_enqueue_is_picked_up_although_the_listener_has_ended() {
     let database = database().await;
     let admin = database.connect().await.unwrap();
     let taskq = TaskQ::connect(database.dsn()).await.unwrap();
@@ -21,15 +19,13 @@ async fn the_next_enqueue_is_picked_up_within_a_second_of_the_listeners_end() {
 
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                WHERE datname = current_database() AND application_name LIKE '%:control'";
-    for round in 0..3 {
+    for _ in 0..3 {
         wait_until("the listener is there", WITHIN, async || {
             admin.query_one(end, &[]).await.unwrap().get::<_, i64>(0) == 1
         })
         .await;
-        let begun = Instant::now();
         let handle = elsewhere.enqueue(&Echo).await.unwrap();
         assert_eq!(handle.wait_timeout(WITHIN).await.unwrap(), 1);
-        assert!(begun.elapsed() < Duration::from_secs(1), "round {round}: {:?}", begun.elapsed());
     }
     worker.stop();
     let report = worker.join().await.unwrap();

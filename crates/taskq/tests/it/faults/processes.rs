@@ -13,7 +13,8 @@ use super::crew::{Deed, Member, RETRY, Task};
 use super::{WITHIN, leading, past};
 use crate::manual::database;
 
-const LEASE: Duration = Duration::from_secs(1);
+/// Longer than any pause of a busy machine: where a lease must end, the test ends it.
+const LEASE: Duration = Duration::from_secs(30);
 
 struct Scene {
     database: TestDatabase,
@@ -30,6 +31,14 @@ impl Scene {
 
     fn member(&self) -> Member {
         Member::new(self.database.dsn(), self.log.path(), LEASE)
+    }
+
+    /// Ends the lease of a worker process that is dead or stopped, as if it were long ago.
+    async fn expire(&self, process: u32) {
+        let expire =
+            "UPDATE taskq.workers SET lease_expires_at = clock_timestamp() WHERE (info->>'pid')::bigint = $1";
+        let admin = self.database.connect().await.unwrap();
+        assert_eq!(admin.execute(expire, &[&i64::from(process)]).await.unwrap(), 1);
     }
 
     fn harness(&self) -> ExecutionLog {
@@ -67,6 +76,7 @@ async fn what_a_worker_settles_after_it_was_stopped_past_its_lease_is_stale() {
     scene.begun(1).await;
     first.process.freeze().await.unwrap();
     scene.harness().frozen(first.id()).unwrap();
+    scene.expire(first.id()).await;
 
     let second = scene.member().start().await;
     std::fs::write(&gate, "").unwrap();
@@ -100,6 +110,7 @@ async fn a_handler_that_aborts_its_process_crashes_its_job_and_its_neighbours_fi
         let ended = mate.ended().await;
         assert_eq!(ended.code, None, "death {death}, by a signal: {:#?}", ended.output);
         scene.harness().killed(mate.id()).unwrap();
+        scene.expire(mate.id()).await;
     }
     let mate = scene.member().start().await;
     let error = aborts.wait_timeout(WITHIN).await.unwrap_err();
@@ -121,18 +132,21 @@ async fn a_handler_that_aborts_its_process_crashes_its_job_and_its_neighbours_fi
 async fn a_leader_that_was_replaced_while_it_was_stopped_sweeps_nothing() {
     let scene = Scene::new().await;
     let admin = scene.database.connect().await.unwrap();
-    let member = Member { lease_ms: 9_000, level: "info,taskq_core=debug".to_owned(), ..scene.member() };
+    let member = Member { level: "info,taskq_core=debug".to_owned(), ..scene.member() };
     let mut leads = member.start().await;
     wait_until("its leadership", WITHIN, async || scene.taskq.leader().await.unwrap().is_some()).await;
     leads.process.freeze().await.unwrap();
 
     // Its lease ends early by the store's clock, and another takes it.
     admin.batch_execute("UPDATE taskq.leader SET expires_at = clock_timestamp()").await.unwrap();
-    let other = ByHand::register(&scene.taskq, Duration::from_secs(30)).await;
+    let other = ByHand::register(&scene.taskq, WITHIN * 2).await;
     assert!(other.leads().await);
     // A worker with a job dies, and another job falls due.
     let dead = ByHand::register(&scene.taskq, LEASE).await;
     let held = dead.claim_one().await;
+    let expire = "UPDATE taskq.workers SET lease_expires_at = clock_timestamp()
+                  WHERE id = (SELECT locked_by_worker FROM taskq.jobs WHERE id = $1)";
+    assert_eq!(admin.execute(expire, &[&held.0]).await.unwrap(), 1);
     let due =
         scene.taskq.enqueue(&Task(Deed::Sleep(0))).run_in(Duration::from_millis(200)).await.unwrap().id();
     wait_until("something for a leader to do", WITHIN, async || {

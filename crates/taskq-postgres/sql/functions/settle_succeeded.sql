@@ -1,0 +1,66 @@
+-- Ends attempts as succeeded, all of them or none: true when every one held its fence and nobody had asked to cancel it,
+-- else nothing has changed. A detail may carry the attempt's `result`.
+-- Called by: settle, settle_batch, which have checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
+-- jobs_pkey, workers_pkey, settings_pkey.
+--
+-- Nearly every call of a worker reports just that, so it is one statement that locks, compares the fence and updates at
+-- once. What it did is undone when the worker's lease turns out to have ended, or an attempt did not hold its fence:
+-- settle_each finds out what each is. Without details the ids must be given in ascending order; else false is all
+-- that can be said.
+CREATE OR REPLACE FUNCTION "{schema}".settle_succeeded(worker uuid, ids uuid[], epochs bigint[], details jsonb[])
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    now timestamptz := "{schema}".clock_now();
+    ended_ids uuid[];
+    ended_epochs bigint[];
+    ended bigint;
+    alive boolean;
+    tell boolean;
+BEGIN
+    IF details IS NULL THEN
+        WITH ended AS (
+            UPDATE "{schema}".jobs j
+            SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = NULL, error = NULL
+            -- The status as text: an index on running jobs must not offer itself for this probe by primary key.
+            WHERE j.id = ANY (ids) AND j.status::text = 'running' AND j.locked_by_worker = worker AND j.cancel_phase IS NULL
+            RETURNING j.id, j.claim_epoch
+        )
+        SELECT array_agg(e.id), array_agg(e.claim_epoch) INTO ended_ids, ended_epochs FROM ended e;
+    ELSE
+        UPDATE "{schema}".jobs j
+        SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = o.result, error = NULL
+        FROM (
+            SELECT u.id, u.epoch, u.detail -> 'result' AS result
+            FROM unnest(ids, epochs, details) u(id, epoch, detail) ORDER BY u.id
+        ) o
+        -- Not `j.id = o.id`, which would let the planner read all jobs in the order of their ids instead.
+        WHERE j.id = ANY (ARRAY[o.id]) AND j.status::text = 'running' AND j.claim_epoch = o.epoch
+            AND j.locked_by_worker = worker AND j.cancel_phase IS NULL;
+        GET DIAGNOSTICS ended = ROW_COUNT;
+    END IF;
+    -- Looked at after the locks were waited for: a lease that ended meanwhile counts as ended.
+    SELECT w.state = 'active' AND w.lease_expires_at > "{schema}".clock_now(),
+        (SELECT s.value = '"all"' FROM "{schema}".settings s WHERE s.name = 'event_level')
+    INTO alive, tell
+    FROM "{schema}".workers w WHERE w.id = worker;
+    IF (alive AND CASE WHEN details IS NULL THEN ended_ids = ids AND ended_epochs = epochs
+            ELSE ended = cardinality(ids) END) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = 'TQ000';
+    END IF;
+    IF tell THEN
+        INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
+        SELECT u.id, now, 'succeeded', jsonb_build_object('epoch', u.epoch, 'attempt', j.attempt)
+        FROM unnest(ids, epochs) u(id, epoch)
+        CROSS JOIN LATERAL (SELECT j.attempt FROM "{schema}".jobs j WHERE j.id = u.id OFFSET 0) j;
+    END IF;
+    RETURN true;
+EXCEPTION WHEN SQLSTATE 'TQ000' THEN
+    RETURN false;
+END
+$$;
