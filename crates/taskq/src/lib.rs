@@ -178,8 +178,8 @@ pub use taskq_core::model::{
 };
 pub use taskq_core::testing;
 pub use taskq_core::worker::{
-    BuildError, Context, DEFAULT_CANCEL_GRACE, DEFAULT_FORCED_GRACE, DEFAULT_GRACE, DEFAULT_LEASE,
-    DEFAULT_SLOTS, Handler, JobError, JobErrorKind, JobResult, RawHandler, RunError, SLOTS_LIMIT,
+    Around, BuildError, Context, DEFAULT_CANCEL_GRACE, DEFAULT_FORCED_GRACE, DEFAULT_GRACE, DEFAULT_LEASE,
+    DEFAULT_SLOTS, Handler, JobError, JobErrorKind, JobResult, Next, RawHandler, RunError, SLOTS_LIMIT,
     ShutdownReport, StopReason, Stopper, Worker, WorkerBuilder, WorkerHandle, install_panic_hook,
 };
 pub use taskq_macros::Job;

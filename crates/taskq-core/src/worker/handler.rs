@@ -94,15 +94,17 @@ pub(super) struct Raw<H>(pub(super) H);
 
 impl<H: RawHandler> ErasedHandler for Raw<H> {
     fn run(self: Arc<Self>, payload: Json, ctx: Context) -> BoxFuture<'static, JobResult<Option<Json>>> {
-        Box::pin(async move {
-            let result = self.0.run(payload, ctx).await?;
-            match result.as_ref().map(|json| json.as_str().len()) {
-                Some(bytes) if bytes > RESULT_LIMIT => {
-                    Err(invalid_output(format!("the result has {bytes} bytes, more than {RESULT_LIMIT}")))
-                }
-                _ => Ok(result),
-            }
-        })
+        Box::pin(async move { bounded(self.0.run(payload, ctx).await?) })
+    }
+}
+
+/// Refuses a result that is too large to be stored.
+pub(super) fn bounded(result: Option<Json>) -> JobResult<Option<Json>> {
+    match result.as_ref().map(|json| json.as_str().len()) {
+        Some(bytes) if bytes > RESULT_LIMIT => {
+            Err(invalid_output(format!("the result has {bytes} bytes, more than {RESULT_LIMIT}")))
+        }
+        _ => Ok(result),
     }
 }
 
