@@ -1,5 +1,6 @@
 //! The `taskq` command line: parse, dispatch, exit code.
 
+mod bench;
 mod cli;
 mod commands;
 mod config;
@@ -36,6 +37,9 @@ fn run() -> Result<Exit, Failure> {
     // Before the command line is looked at in full: a worker starts this binary for every program it runs.
     if let Some(role) = program::Role::of(&arguments) {
         return role.run();
+    }
+    if bench::is_asked_for(&arguments) {
+        return bench::run_worker();
     }
     match parse_arguments(arguments) {
         Ok((cli, matches)) => commands::dispatch(cli, &matches),

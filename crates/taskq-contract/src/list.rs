@@ -102,6 +102,20 @@ macro_rules! each_behaviour {
                 a_completed_job_is_not_rescued
                 a_result_beyond_its_bound_is_refused
             }
+            keep {
+                what_is_kept_is_told
+                a_success_is_deleted_with_its_settlement
+                a_success_takes_its_earlier_attempts_along
+                every_other_end_is_kept
+                a_repeated_success_finds_its_job_gone
+                a_success_twice_in_a_call_counts_once
+                jobs_that_are_kept_and_others_settle_in_one_call
+                many_successes_are_deleted_by_one_call
+                what_does_not_hold_its_fence_deletes_nothing
+                a_job_to_be_cancelled_is_deleted_if_it_succeeds
+                a_completion_deletes_as_well
+                the_key_of_a_job_that_is_gone_still_stands
+            }
             retry {
                 a_failed_attempt_is_tried_again_by_its_policy
                 the_delay_grows_up_to_its_cap
@@ -239,6 +253,28 @@ macro_rules! each_behaviour {
                 a_claim_from_what_is_paused_ends_no_late_jobs
                 everything_but_the_claim_goes_on_while_paused
             }
+            turns {
+                a_fairness_key_is_stored
+                a_fairness_key_is_refused_where_nobody_takes_turns
+                cohorts_take_turns
+                lanes_of_all_actors_are_one_ring
+                a_turn_may_be_of_an_actor_that_is_not_served
+                in_a_lane_the_order_is_priority_then_time_then_id
+                a_claim_shares_equally_what_the_lanes_have
+                a_heavy_cohort_makes_nobody_wait_more_than_a_turn
+                every_cohort_of_many_actors_has_its_turn
+                a_claim_without_a_turn_starts_anywhere
+                workers_take_disjoint_turns
+                each_queue_has_its_own_mode_and_turn
+                a_paused_part_has_no_turn
+                a_job_past_its_deadline_takes_nobodys_turn
+                a_job_that_comes_back_waits_in_its_own_lane
+                a_mode_that_is_set_tells_what_it_changed
+                jobs_that_were_in_strict_order_are_one_lane
+                in_strict_order_again_cohorts_do_not_count
+                what_becomes_ready_after_the_change_is_found
+                ready_jobs_are_counted_over_their_cohorts
+            }
             idempotency {
                 a_key_lets_one_job_in
                 a_call_with_a_key_may_be_repeated
@@ -294,6 +330,7 @@ macro_rules! each_behaviour {
                 a_cancellation_by_match_wakes_the_workers
                 a_job_that_an_operator_retries_wakes_its_queue
                 a_resumed_queue_is_woken
+                a_queue_whose_mode_changes_is_woken
                 a_resumed_actor_wakes_the_queues_of_its_jobs
                 a_quiet_enqueue_wakes_nobody
                 whoever_enqueued_can_wake_the_others_later

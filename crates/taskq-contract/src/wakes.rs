@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taskq_core::model::{Notify, Outcome, Status};
-use taskq_core::store::{JobMatch, Wake, Wakes};
+use taskq_core::store::{JobMatch, QueueMode, Wake, Wakes};
 
 use crate::draft::{draft, queue};
 use crate::pause::{of_actor, of_queue};
@@ -155,6 +155,14 @@ pub(crate) async fn a_job_that_an_operator_retries_wakes_its_queue(scene: Scene<
     worker.end(&job, succeeded()).await;
     scene.retry(&[job.id]).await;
     wait_for(&mut wakes, ready("q")).await;
+}
+
+pub(crate) async fn a_queue_whose_mode_changes_is_woken(scene: Scene<'_>) {
+    for mode in [QueueMode::RoundRobin, QueueMode::StrictFifo] {
+        let mut wakes = scene.store.wakes();
+        scene.store.set_queue(queue("q"), mode, 100).await.expect("setting a mode succeeds");
+        wait_for(&mut wakes, ready("q")).await;
+    }
 }
 
 pub(crate) async fn a_resumed_queue_is_woken(scene: Scene<'_>) {

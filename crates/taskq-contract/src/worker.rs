@@ -39,7 +39,8 @@ impl<'s> Worker<'s> {
 
     /// Asks for jobs of several queues.
     pub(crate) fn request_from(&self, queues: &[(&str, u32)]) -> ClaimRequest {
-        let slots = |(name, slots): &(&str, u32)| QueueSlots { queue: queue(name), slots: *slots };
+        let slots =
+            |(name, slots): &(&str, u32)| QueueSlots { queue: queue(name), slots: *slots, turn: None };
         ClaimRequest {
             worker: self.id,
             queues: queues.iter().map(slots).collect(),

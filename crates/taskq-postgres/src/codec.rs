@@ -43,7 +43,9 @@ impl<'a> FromSql<'a> for Time {
 
 impl ToSql for Time {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
-        let micros = self.0.as_microsecond().checked_sub(EPOCH_MICROS).ok_or("a time out of range")?;
+        // What is finer than PostgreSQL keeps is cut, as where it is text, not rounded towards 1970.
+        let micros = i64::try_from(self.0.as_nanosecond().div_euclid(1_000))?;
+        let micros = micros.checked_sub(EPOCH_MICROS).ok_or("a time out of range")?;
         out.put_i64(micros);
         Ok(IsNull::No)
     }
@@ -174,6 +176,11 @@ pub(crate) struct Columns<'a> {
 impl<'a> Columns<'a> {
     pub(crate) const fn of(row: &'a Row) -> Self {
         Self { row, next: 0 }
+    }
+
+    /// Starts at a column.
+    pub(crate) const fn at(row: &'a Row, next: usize) -> Self {
+        Self { row, next }
     }
 
     /// Reads the next column.

@@ -1,18 +1,19 @@
 //! A named connection: opened at its first call, opened anew after a failure.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use taskq_core::store::StoreError;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, OwnedRwLockWriteGuard, RwLock, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Notification, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, CopyInSink, Notification, Row, Statement};
 
 use crate::connect::{Opened, late_settings, open};
 use crate::dsn::{Dsn, Role};
@@ -68,6 +69,10 @@ struct State {
 /// An open connection and the statements prepared on it.
 pub(crate) struct Connection {
     client: Client,
+    /// Whether the session has its staging table; nothing until somebody wants to know.
+    pub(crate) staging: OnceCell<bool>,
+    /// Held shared by single statements, and alone by a transaction, into which none of them may get.
+    turn: Arc<RwLock<()>>,
     statements: Mutex<HashMap<String, Statement>>,
     ended: watch::Receiver<bool>,
     driver: AbortHandle,
@@ -102,27 +107,54 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let connection = self.connection().await?;
-        let role = self.0.role;
-        match timeout(role.deadline(), connection.query(sql, params)).await {
-            Ok(Ok(rows)) => Ok(rows),
+        self.answer(&connection, self.0.role.deadline(), connection.query(sql, params)).await
+    }
+
+    /// Starts a transaction on an open connection; other calls wait until it has ended.
+    pub(crate) async fn begin(&self, connection: &Arc<Connection>) -> Result<Transaction, StoreError> {
+        let turn = Arc::clone(&connection.turn).write_owned().await;
+        let transaction = Transaction { connection: Arc::clone(connection), is_open: true, _turn: turn };
+        self.answer(connection, self.0.role.deadline(), connection.batch("BEGIN")).await?;
+        Ok(transaction)
+    }
+
+    /// Waits for what is done in a transaction, and commits or rolls it back.
+    pub(crate) async fn end<T>(
+        &self,
+        mut transaction: Transaction,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        let connection = Arc::clone(&transaction.connection);
+        let done = self.answer(&connection, self.0.role.deadline() * 2, work).await;
+        let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let ended = self.answer(&connection, self.0.role.deadline(), connection.batch(end)).await;
+        transaction.is_open = ended.is_err();
+        let done = done?;
+        ended.map(|()| done)
+    }
+
+    /// Waits for the answer to a call, and lets a connection go that is of no more use.
+    async fn answer<T>(
+        &self,
+        connection: &Arc<Connection>,
+        deadline: Duration,
+        call: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        match timeout(deadline, call).await {
+            Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 if error::judge(&error) == Verdict::Broken {
-                    self.discard(&connection);
+                    self.discard(connection);
                 }
                 Err(error::of_call(error, &self.0.schema))
             }
             Err(_) => {
                 // Whatever else waits on this connection waits in vain as well.
                 connection.driver.abort();
-                self.discard(&connection);
-                Err(StoreError::Unavailable {
-                    message: format!(
-                        "no answer on the {} connection in {:?}",
-                        role.as_str(),
-                        role.deadline()
-                    ),
-                    source: None,
-                })
+                self.discard(connection);
+                let role = self.0.role.as_str();
+                let message = format!("no answer on the {role} connection in {deadline:?}");
+                Err(StoreError::Unavailable { message, source: None })
             }
         }
     }
@@ -201,6 +233,8 @@ impl Session {
         let driver = self.0.engine.spawn(drive(connection, on_notification, end, self.0.door.enter()));
         let connection = Arc::new(Connection {
             client,
+            staging: OnceCell::new(),
+            turn: Arc::default(),
             statements: Mutex::default(),
             ended,
             driver: driver.abort_handle(),
@@ -242,11 +276,13 @@ impl Connection {
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 
-    async fn query(
+    /// Runs a statement by itself and collects its rows.
+    pub(crate) async fn query(
         &self,
         sql: &Sql,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let _turn = self.turn.read().await;
         match self.query_prepared(sql, params).await {
             // Nothing has run yet: PostgreSQL refuses before it executes.
             Err(error) if error::judge(&error) == Verdict::Stale => {
@@ -263,19 +299,63 @@ impl Connection {
         sql: &Sql,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        self.client.query(&self.prepared(sql).await?, params).await
+    }
+
+    async fn prepared(&self, sql: &Sql) -> Result<Statement, tokio_postgres::Error> {
         let known = self.statements().get(&sql.text).cloned();
-        let statement = if let Some(statement) = known {
-            statement
-        } else {
-            let statement = self.client.prepare_typed(&sql.text, &sql.types).await?;
-            self.statements().insert(sql.text.clone(), statement.clone());
-            statement
-        };
-        self.client.query(&statement, params).await
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare_typed(&sql.text, &sql.types).await?;
+        self.statements().insert(sql.text.clone(), statement.clone());
+        Ok(statement)
     }
 
     fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
         self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection while it is in a transaction, alone. Dropping it before its [end](Session::end) closes the connection,
+/// since whatever came next would be part of it.
+pub(crate) struct Transaction {
+    connection: Arc<Connection>,
+    is_open: bool,
+    _turn: OwnedRwLockWriteGuard<()>,
+}
+
+impl Transaction {
+    /// The statements in it.
+    pub(crate) fn statements(&self) -> Within {
+        Within(Arc::clone(&self.connection))
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.connection.driver.abort();
+        }
+    }
+}
+
+/// Runs statements in a [`Transaction`].
+pub(crate) struct Within(Arc<Connection>);
+
+impl Within {
+    /// Runs a statement and collects its rows.
+    pub(crate) async fn query(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        self.0.query_prepared(sql, params).await
+    }
+
+    /// Starts a copy into a table.
+    pub(crate) async fn copy_in(&self, sql: &Sql) -> Result<CopyInSink<Bytes>, tokio_postgres::Error> {
+        self.0.client.copy_in(&self.0.prepared(sql).await?).await
     }
 }
 

@@ -129,7 +129,7 @@
 //!
 //! [`cancel`](Client::cancel) and [`retry`](Client::retry) take ids, [`cancel_matching`](Client::cancel_matching) and
 //! [`retry_matching`](Client::retry_matching) a filter. [`queue`](Client::queue) and [`actor`](Client::actor) can be
-//! paused and resumed. [`workers`](Client::workers) and [`leader`](Client::leader) say who works.
+//! paused and resumed; [`set_queue`](Client::set_queue) lets a queue's tenants take turns. [`workers`](Client::workers) and [`leader`](Client::leader) say who works.
 //!
 //! # Tests
 //!
@@ -167,14 +167,14 @@ pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{
     Absence, Cancel, CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, EnqueueMany, EnqueueRaw,
-    Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, Retry, RetryMatching, RetryTotals,
-    WaitError, WakeToken,
+    Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, QueueChange, Retry, RetryMatching,
+    RetryTotals, SetQueue, WaitError, WakeToken,
 };
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,
-    ErrorRecord, IdempotencyKey, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, Keep,
-    NewJob, Notify, OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule,
-    Status, WorkerId,
+    ErrorRecord, FairnessKey, IdempotencyKey, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json,
+    JsonError, Keep, NewJob, Notify, OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT,
+    RetryPolicy, Schedule, Status, WorkerId,
 };
 pub use taskq_core::testing;
 pub use taskq_core::worker::{

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
 use jiff::Timestamp;
-use taskq::{ActorName, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, IdempotencyKey, JobId, QueueName};
+use taskq::{ActorName, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, FairnessKey, IdempotencyKey, JobId, QueueName};
 
 use super::OutputArgs;
 use crate::parse;
@@ -29,6 +29,9 @@ pub(crate) struct EnqueueArgs {
     /// Jobs with a higher priority run first.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) priority: i16,
+    /// Its cohort, such as a tenant: cohorts take turns. Only for a queue in round_robin mode; see `taskq queue set`.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) fairness: Option<FairnessKey>,
     /// Run it this much later.
     #[arg(long = "in", value_name = "DURATION", value_parser = parse::duration, conflicts_with = "at")]
     pub(crate) delay: Option<Duration>,

@@ -1,15 +1,17 @@
 //! `taskq queue …` and `taskq actor …`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use taskq::{ActorName, QueueName};
 
 use super::OutputArgs;
 
-/// Looking at queues, and holding them back.
+/// Looking at queues, setting their mode, and holding them back.
 #[derive(Subcommand, Debug)]
 pub(crate) enum QueueCommand {
     /// List the queues that have jobs, settings or workers.
     List(OutputArgs),
+    /// Set how a queue hands out its jobs; workers follow with their next claim.
+    Set(QueueSetArgs),
     /// Hold back a queue: none of its jobs is claimed any more, what runs goes on, jobs can be enqueued.
     Pause(QueueArgs),
     /// Hand out a queue's jobs again.
@@ -34,6 +36,29 @@ pub(crate) struct QueueArgs {
     pub(crate) queue: QueueName,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// What `taskq queue set` is told.
+#[derive(Args, Debug)]
+pub(crate) struct QueueSetArgs {
+    /// The queue. It need not have jobs yet.
+    pub(crate) queue: QueueName,
+    /// The order in which it hands out its jobs. A queue that was never set is in strict_fifo mode.
+    #[arg(long)]
+    pub(crate) mode: ModeArg,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The order in which a queue hands out its jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum ModeArg {
+    /// One order across the queue: priority, then time. Fairness keys are refused.
+    StrictFifo,
+    /// Actors and fairness keys take turns, one job each, however many jobs each has; in each, priority, then time. Jobs
+    /// that are there already are one lane of their actor.
+    RoundRobin,
 }
 
 /// Names an actor.

@@ -1,5 +1,6 @@
 //! The command line as clap types: what can be said, nothing that is done.
 
+mod bench;
 mod database;
 mod demo;
 mod enqueue;
@@ -11,11 +12,14 @@ mod worker;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use bench::{
+    BenchCommand, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModeArg, ScaleArgs, StateArg,
+};
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
 pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};
 pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, WaitArgs};
-pub(crate) use lane::{ActorArgs, ActorCommand, QueueArgs, QueueCommand};
+pub(crate) use lane::{ActorArgs, ActorCommand, ModeArg, QueueArgs, QueueCommand, QueueSetArgs};
 pub(crate) use migrate::{MigrateCommand, PhaseArg};
 pub(crate) use output::OutputArgs;
 pub(crate) use worker::WorkerArgs;
@@ -65,6 +69,9 @@ pub(crate) enum Command {
     Leader(OutputArgs),
     /// Count jobs by status; list live workers and the actors that nobody serves.
     Stats(OutputArgs),
+    /// Measure what taskq does with a server, as ratios to plain SQL on the same server.
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 #[cfg(test)]

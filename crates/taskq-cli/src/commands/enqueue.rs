@@ -88,6 +88,7 @@ fn new_job(args: EnqueueArgs) -> Result<NewJob, Failure> {
     job.start_to_close = args.start_to_close;
     job.max_attempts = args.max_attempts;
     job.tags = args.tags;
+    job.fairness_key = args.fairness;
     job.idempotency_key = args.idempotency_key;
     job.on_finished = match args.on_finished {
         None | Some(OnFinishedArg::Return) => OnFinished::Return,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use taskq::store::Count;
-use taskq::{ActorName, LaneControl, OperateError, QueueName};
+use taskq::store::{Count, QueueMode};
+use taskq::{ActorName, LaneControl, OperateError, QueueChange, QueueName};
 
 use super::connect::connect;
-use crate::cli::{ActorArgs, ActorCommand, OutputArgs, QueueArgs, QueueCommand};
+use crate::cli::{ActorArgs, ActorCommand, ModeArg, OutputArgs, QueueArgs, QueueCommand, QueueSetArgs};
 use crate::config::DatabaseSettings;
 use crate::exit::{Exit, Failure};
 use crate::{output, parse};
@@ -16,6 +16,7 @@ use crate::{output, parse};
 pub(super) async fn queue(verb: QueueCommand, database: DatabaseSettings) -> Result<Exit, Failure> {
     match verb {
         QueueCommand::List(output) => list_queues(output, database).await,
+        QueueCommand::Set(args) => set_mode(args, database).await,
         QueueCommand::Pause(args) => set_queue(args, database, Wanted::Paused).await,
         QueueCommand::Resume(args) => set_queue(args, database, Wanted::Running).await,
     }
@@ -130,24 +131,58 @@ enum Wanted {
 }
 
 #[derive(Serialize)]
-struct QueueChange {
+struct QueuePause {
     queue: QueueName,
     paused: bool,
     changed: bool,
 }
 
 #[derive(Serialize)]
-struct ActorChange {
+struct ActorPause {
     actor: ActorName,
     paused: bool,
     changed: bool,
+}
+
+#[derive(Serialize)]
+struct ModeChange {
+    queue: QueueName,
+    mode: QueueMode,
+    changed: bool,
+    /// Ready jobs with a fairness key that were put into the one order of the queue.
+    merged: u64,
+}
+
+/// Sets the mode of a queue and says what that did.
+async fn set_mode(args: QueueSetArgs, database: DatabaseSettings) -> Result<Exit, Failure> {
+    let mode = match args.mode {
+        ModeArg::StrictFifo => QueueMode::StrictFifo,
+        ModeArg::RoundRobin => QueueMode::RoundRobin,
+    };
+    let client = connect(&database).await?;
+    let QueueChange { changed, merged } =
+        client.set_queue(args.queue.as_str(), mode).await.map_err(failure)?;
+    if args.output.json {
+        output::json(&ModeChange { queue: args.queue, mode, changed, merged })?;
+        return Ok(Exit::Done);
+    }
+    let verb = if changed { "is" } else { "was" };
+    let already = if changed { "" } else { " already" };
+    let jobs = match merged {
+        0 => String::new(),
+        1 => "; 1 ready job with a fairness key joined its order".to_owned(),
+        _ => format!("; {merged} ready jobs with a fairness key joined its order"),
+    };
+    let text = format!("the queue `{}` {verb} in {} mode{already}{jobs}", args.queue, mode.as_str());
+    output::line(&output::plain(&text))?;
+    Ok(Exit::Done)
 }
 
 async fn set_queue(args: QueueArgs, database: DatabaseSettings, wanted: Wanted) -> Result<Exit, Failure> {
     let client = connect(&database).await?;
     let changed = set(&client.queue(args.queue.as_str()), wanted).await?;
     if args.output.json {
-        output::json(&QueueChange { queue: args.queue, paused: wanted == Wanted::Paused, changed })?;
+        output::json(&QueuePause { queue: args.queue, paused: wanted == Wanted::Paused, changed })?;
         return Ok(Exit::Done);
     }
     said(&format!("the queue `{}`", args.queue), wanted, changed)
@@ -157,7 +192,7 @@ async fn set_actor(args: ActorArgs, database: DatabaseSettings, wanted: Wanted) 
     let client = connect(&database).await?;
     let changed = set(&client.actor(args.actor.as_str()), wanted).await?;
     if args.output.json {
-        output::json(&ActorChange { actor: args.actor, paused: wanted == Wanted::Paused, changed })?;
+        output::json(&ActorPause { actor: args.actor, paused: wanted == Wanted::Paused, changed })?;
         return Ok(Exit::Done);
     }
     said(&format!("the actor `{}`", args.actor), wanted, changed)
@@ -169,10 +204,14 @@ async fn set(part: &LaneControl, wanted: Wanted) -> Result<bool, Failure> {
         Wanted::Paused => part.pause().await,
         Wanted::Running => part.resume().await,
     };
-    changed.map_err(|error| match error {
+    changed.map_err(failure)
+}
+
+fn failure(error: OperateError) -> Failure {
+    match error {
         OperateError::Store(error) => error.into(),
         other => Failure::usage(other.to_string()),
-    })
+    }
 }
 
 fn said(part: &str, wanted: Wanted, changed: bool) -> Result<Exit, Failure> {

@@ -1,5 +1,6 @@
 //! The verbs, one a file.
 
+mod bench;
 mod connect;
 mod demo;
 mod dev;
@@ -39,6 +40,7 @@ pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> 
         }
         Command::Demo(args) => quietly(demo::run(args, given)),
         Command::Dev(args) => quietly(dev::run(args, given)),
+        Command::Bench(benchmark) => quietly(bench::run(benchmark, given)),
         Command::Migrate(verb) => with_database(given, |database| migrate::run(verb, database)),
         Command::Enqueue(args) => with_database(given, |database| enqueue::run(args, database)),
         Command::Job(JobCommand::List(args)) => with_database(given, |database| job::list(args, database)),

@@ -1,4 +1,4 @@
-//! A private server for `demo` and `dev`.
+//! A private server for `demo`, `dev` and `bench`.
 
 use taskq_testkit::{FETCHED_VERSION, Options, PgSource, PrivateServer};
 
@@ -7,6 +7,11 @@ use crate::output;
 
 /// Starts a private server that survives a crash of the machine, as a real one would.
 pub(super) async fn start() -> Result<PrivateServer, Failure> {
+    start_with(|options| options).await
+}
+
+/// Starts one that is also set up in a way of the caller's own.
+pub(super) async fn start_with(set_up: impl FnOnce(Options) -> Options) -> Result<PrivateServer, Failure> {
     let source = PgSource::from_env().map_err(|error| Failure::usage(error.to_string()))?;
     let installation = tokio::task::spawn_blocking(move || {
         source.resolve_announced(|| output::note(&format!("fetching PostgreSQL {FETCHED_VERSION}, 13 MB")))
@@ -15,7 +20,7 @@ pub(super) async fn start() -> Result<PrivateServer, Failure> {
         .await
         .map_err(|error| Failure::failed(error.to_string()))?
         .map_err(|error| Failure::failed(with_sources(&error)))?;
-    PrivateServer::start(Options::durable(PgSource::from(&installation)))
+    PrivateServer::start(set_up(Options::durable(PgSource::from(&installation))))
         .await
         .map_err(|error| Failure::failed(with_sources(&error)))
 }

@@ -206,6 +206,7 @@ mod tests {
             schedule_to_close: None,
             start_to_close: None,
             retry_policy: None,
+            fairness_key: None,
             error: None,
             result: None,
             progress: None,

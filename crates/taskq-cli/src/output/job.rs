@@ -173,6 +173,7 @@ impl JobFacts {
         add("deadline", job.schedule_to_close.map(time));
         add("start to close", job.start_to_close.map(format_duration));
         add("retry policy", job.retry_policy.as_ref().and_then(|policy| serde_json::to_string(policy).ok()));
+        add("fairness key", job.fairness_key.as_ref().map(ToString::to_string));
         add("worker", job.worker.map(|worker| worker.to_string()));
         add("tags", (!job.tags.is_empty()).then(|| job.tags.join(", ")));
         add("metadata", job.metadata.as_ref().map(ToString::to_string));

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 pub(crate) use job::{JOB_HEADER, JobFacts, Surroundings, job_row};
-pub(crate) use table::{facts, table};
+pub(crate) use table::{columns, facts, table};
 pub(crate) use text::{bytes, joined, plain, time};
 
 use crate::exit::Failure;

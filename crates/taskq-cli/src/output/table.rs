@@ -16,12 +16,18 @@ pub(crate) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    let rows: Vec<_> = rows.into_iter().collect();
-    let said: Vec<_> =
-        (0..N).filter(|column| *column == 0 || rows.iter().any(|row| !row[*column].is_empty())).collect();
+    let rows: Vec<_> = rows.into_iter().map(Vec::from).collect();
+    columns(&header.map(str::to_owned), &rows)
+}
+
+/// Lays out a table whose columns are known only when the program runs; every row has as many cells as the header.
+pub(crate) fn columns(header: &[String], rows: &[Vec<String>]) -> String {
+    let said: Vec<_> = (0..header.len())
+        .filter(|column| *column == 0 || rows.iter().any(|row| !row[*column].is_empty()))
+        .collect();
     let mut table = bare();
     table.set_header(said.iter().map(|column| header[*column].to_uppercase()));
-    for row in &rows {
+    for row in rows {
         table.add_row(said.iter().map(|column| plain(&row[*column])));
     }
     finish(table)

@@ -29,6 +29,6 @@ const START: &str = "program-start";
 const GO: u8 = b'!';
 
 /// This binary, to be run again. On Linux the name stays right when the file is replaced by an upgrade.
-fn this_binary() -> std::io::Result<std::path::PathBuf> {
+pub(crate) fn this_binary() -> std::io::Result<std::path::PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }

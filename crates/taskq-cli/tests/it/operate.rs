@@ -122,6 +122,48 @@ async fn a_paused_queue_hands_out_nothing_until_it_is_resumed() {
 }
 
 #[tokio::test]
+async fn a_queue_lets_its_cohorts_take_turns_once_it_is_set_so() {
+    let db = Database::new().await;
+    let refused = db.run(["enqueue", "echo", "1", "--queue", "q", "--fairness", "t"]);
+    refused.refused(
+        2,
+        &["fairness_key needs a queue in round_robin mode", "taskq queue set q --mode round_robin"],
+    );
+    db.run(["queue", "set", "q", "--mode", "fair"]).refused(2, &["strict_fifo", "round_robin"]);
+    db.run(["queue", "set", "q"]).refused(2, &["--mode"]);
+
+    let set = |mode: &str| db.run(["queue", "set", "q", "--mode", mode, "--json"]).json();
+    let answer = |mode: &str, changed: bool, merged: u64| json!({"queue": "q", "mode": mode, "changed": changed, "merged": merged});
+    assert_eq!(set("round_robin"), answer("round_robin", true, 0));
+    assert_eq!(set("round_robin"), answer("round_robin", false, 0));
+    assert!(db.run(["queue", "list"]).done().contains("round_robin"));
+    assert_eq!(db.run(["queue", "list", "--json"]).json()[0]["mode"], "round_robin");
+    let heavy = db.add(&["echo", "1", "--queue", "q", "--fairness", "heavy"]);
+    assert_eq!(db.job(&heavy)["fairness_key"], "heavy");
+    assert!(db.run(["job", "show", &heavy]).done().contains("fairness key"));
+    for _ in 0..3 {
+        db.add(&["echo", "1", "--queue", "q", "--fairness", "heavy"]);
+    }
+    let light = db.add(&["echo", "1", "--queue", "q", "--fairness", "light"]);
+    let worker = db.worker(&["--queue", "q", "--slots", "1", "--actor", "echo=cat"]).await;
+    db.wait_for_status(&light, "succeeded").await;
+    db.wait_for_status(&heavy, "succeeded").await;
+    stop(worker).await;
+
+    let left = db.add(&["echo", "1", "--queue", "q", "--fairness", "left"]);
+    let back = db.run(["queue", "set", "q", "--mode", "strict_fifo"]);
+    assert!(back.done().contains("is in strict_fifo mode; "), "{back:?}");
+    assert!(
+        db.run(["queue", "set", "q", "--mode", "strict_fifo"])
+            .done()
+            .contains("was in strict_fifo mode already")
+    );
+    let worker = db.worker(&["--queue", "q", "--actor", "echo=cat"]).await;
+    db.wait_for_status(&left, "succeeded").await;
+    stop(worker).await;
+}
+
+#[tokio::test]
 async fn actors_are_paused_and_listed() {
     let db = Database::new().await;
     let none = db.run(["actor", "list"]);

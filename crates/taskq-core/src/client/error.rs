@@ -15,7 +15,7 @@ pub enum EnqueueError {
     /// The metadata does not serialise, holds what JSON or PostgreSQL cannot store, or is larger than 64 KiB.
     #[error("the metadata cannot be enqueued")]
     Metadata(#[source] JsonError),
-    /// The queue's or the actor's name, or the idempotency key, is not a name.
+    /// The queue's or the actor's name, or a key, is not a name.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// It was said what a finished job of the idempotency key means, and there is no key.

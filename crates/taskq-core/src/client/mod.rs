@@ -6,6 +6,7 @@ mod error;
 mod handle;
 mod job;
 mod operate;
+mod queue;
 mod waiter;
 mod wake;
 
@@ -21,6 +22,7 @@ pub use job::Job;
 pub use operate::{
     Cancel, CancelMatching, CancelTotals, LaneControl, OperateError, Retry, RetryMatching, RetryTotals,
 };
+pub use queue::{QueueChange, SetQueue};
 pub use wake::WakeToken;
 
 use crate::model::{Enqueued, JobId, NewJob, Status};

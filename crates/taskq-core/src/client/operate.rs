@@ -298,7 +298,7 @@ pub struct LaneControl {
     part: Result<LanePart, InvalidName>,
 }
 
-/// Why a queue or an actor was not paused or resumed.
+/// Why a queue or an actor was not paused, resumed or set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperateError {

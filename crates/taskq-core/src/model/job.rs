@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    ActorName, Epoch, ErrorRecord, IdempotencyKey, JobId, Json, OutcomeKind, QueueName, RetryPolicy, Status,
-    WorkerId,
+    ActorName, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, OutcomeKind, QueueName,
+    RetryPolicy, Status, WorkerId,
 };
 
 /// The queue of a job that names none.
@@ -58,6 +58,8 @@ pub struct NewJob {
     pub metadata: Option<Json>,
     /// The W3C `traceparent` of the caller.
     pub trace_context: Option<String>,
+    /// Its cohort, in a queue whose lanes take turns; any other queue refuses it.
+    pub fairness_key: Option<FairnessKey>,
     /// Makes the enqueue safe to repeat for 7 days: while the key of this actor is taken, no job is written.
     pub idempotency_key: Option<IdempotencyKey>,
     /// What a taken key means when its job has ended. Has a meaning only with a key.
@@ -69,13 +71,25 @@ pub struct NewJob {
 }
 
 /// What is left of a job that has succeeded. Every other end is kept in any case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Keep {
     /// The job with its result, as long as finished jobs are kept.
     #[default]
     All,
     /// Nothing: the job is deleted as it succeeds, and its result with it.
     None,
+}
+
+impl Keep {
+    /// Finds what a word names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "all" => Some(Self::All),
+            "none" => Some(Self::None),
+            _ => None,
+        }
+    }
 }
 
 /// Whether an enqueue tells those who wait for jobs. Without being told they find the job when they look next, at the
@@ -118,6 +132,7 @@ impl NewJob {
             tags: Vec::new(),
             metadata: None,
             trace_context: None,
+            fairness_key: None,
             idempotency_key: None,
             on_finished: OnFinished::Return,
             keep: Keep::All,
@@ -238,6 +253,8 @@ pub struct JobRecord {
     pub start_to_close: Option<Duration>,
     /// When failed attempts are tried again; `None` is the default policy.
     pub retry_policy: Option<RetryPolicy>,
+    /// Its cohort, as it was enqueued with.
+    pub fairness_key: Option<FairnessKey>,
     /// The last error.
     pub error: Option<ErrorRecord>,
     /// What its handler returned.
@@ -250,6 +267,8 @@ pub struct JobRecord {
     pub metadata: Option<Json>,
     /// The W3C `traceparent` of the caller.
     pub trace_context: Option<String>,
+    /// What is left of it once it has succeeded.
+    pub keep: Keep,
 }
 
 /// An attempt that did not end its job. The last attempt is on the [`JobRecord`] itself.

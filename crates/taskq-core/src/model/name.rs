@@ -109,6 +109,11 @@ macro_rules! name {
 name!(QueueName, "queue", "Names a queue: what a worker subscribes to.");
 name!(ActorName, "actor", "Names an actor: the handler that runs a job.");
 name!(IdempotencyKey, "idempotency_key", "Makes one enqueue of an actor's job safe to repeat.");
+name!(
+    FairnessKey,
+    "fairness_key",
+    "Names the cohort of a job whose queue lets cohorts take turns, such as a tenant."
+);
 
 #[cfg(test)]
 mod tests {

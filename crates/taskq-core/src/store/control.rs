@@ -15,6 +15,17 @@ pub enum LanePart {
     Actor(ActorName),
 }
 
+/// What one call that set a queue's mode did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueSet {
+    /// Whether the mode was another before.
+    pub changed: bool,
+    /// Ready jobs with a cohort that were merged into their actors' lanes.
+    pub merged: u64,
+    /// There are more of them: call again.
+    pub more: bool,
+}
+
 /// Which jobs an operator means. Every field narrows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JobMatch {

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 pub use control::{
-    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, Reclaimed, Retried, RetriedBatch,
+    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, QueueSet, Reclaimed, Retried, RetriedBatch,
     RetryOutcome, SweepsDue,
 };
 pub use error::{SchemaProblem, StoreError};
@@ -26,8 +26,8 @@ pub use query::{
 pub use wake::{Wake, Wakes};
 
 use crate::model::{
-    ActorName, AttemptRecord, ClaimedJob, Enqueued, Epoch, JobId, JobRecord, Json, NewJob, QueueName,
-    Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, ClaimedJob, Enqueued, Epoch, FairnessKey, JobId, JobRecord, Json, NewJob,
+    QueueName, Settled, Settlement, WorkerId,
 };
 
 /// A worker session as it registers.
@@ -52,6 +52,21 @@ pub struct QueueSlots {
     pub queue: QueueName,
     /// The most jobs of this queue that the claim returns.
     pub slots: u32,
+    /// Where the turns of a `round_robin` queue stand: what the last claim that got jobs of it returned. `None` starts
+    /// at a lane chosen at random. A queue in strict order ignores it.
+    pub turn: Option<Turn>,
+}
+
+/// The lane of a `round_robin` queue that was served last: the lane behind it is next.
+///
+/// Turns are ordered as the ring is: by actor, then by cohort, those without one first. Neither the lane nor its actor
+/// need exist any more.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Turn {
+    /// The lane's actor.
+    pub actor: ActorName,
+    /// The lane's cohort; `None` is the lane of the jobs without a fairness key.
+    pub cohort: Option<FairnessKey>,
 }
 
 /// What a worker asks for.
@@ -72,8 +87,12 @@ pub struct ClaimRequest {
 pub struct Claimed {
     /// The jobs in the order they should start.
     pub jobs: Vec<ClaimedJob>,
+    /// Where the turns stand now, of each `round_robin` queue that gave jobs: to be handed to the next claim.
+    pub turns: Vec<(QueueName, Turn)>,
     /// Ready jobs were left because a lock was passed over: look again in 1 to 3 ms.
     pub more: bool,
+    /// When they were handed out, by the store's clock, or a moment before; `None` when there are none.
+    pub at: Option<Timestamp>,
 }
 
 /// A note of progress on its way to the store.
@@ -302,6 +321,15 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// Only what any call may meet.
     async fn resume(&self, part: LanePart) -> Result<bool, StoreError>;
+
+    /// Sets the mode of a queue, which need not have jobs yet. Workers follow with their next claim.
+    ///
+    /// Where lanes took turns and do so no more, each ready job that has a cohort is merged into its actor's lane, at
+    /// most `limit` (1 to 100,000) a call: call again until the answer says that there are no more.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a limit out of bounds.
+    async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError>;
 
     /// Lists the paused actors, by name.
     ///

@@ -77,6 +77,18 @@ impl Serialize for Count {
 pub enum QueueMode {
     /// One order across all lanes: priority, then time, then id.
     StrictFifo,
+    /// Lanes take turns; in a lane priority, then time, then id.
+    RoundRobin,
+}
+
+impl QueueMode {
+    /// Returns the word used in SQL, in JSON and on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StrictFifo => "strict_fifo",
+            Self::RoundRobin => "round_robin",
+        }
+    }
 }
 
 /// One queue.

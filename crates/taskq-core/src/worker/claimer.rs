@@ -1,19 +1,23 @@
-//! Claims jobs for free slots.
+//! Claims jobs for free slots, and a few ahead of them.
 //!
 //! Driven by demand: a queue is looked at when something may be ready in it (a wake came, or the last look was
-//! full) and a slot is free. One call is in flight at a time, for all such queues together. The wake is armed
-//! before the look, so one that comes meanwhile is not lost.
+//! full) and its slots have room. One call is in flight at a time, for all such queues together, while slots go on with
+//! what waits. The wake is armed before the look, so one that comes meanwhile is not lost.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::attempts::{Admitted, Key};
 use super::backoff::Backoff;
 use super::executor::Executor;
 use super::session::Session;
+use super::waiting::Waiter;
+use crate::model::{ClaimedJob, Outcome};
 use crate::store::{ClaimRequest, Claimed, QueueSlots, StoreError, Wake, Wakes};
 
 /// The safety poll while wake-ups come: nothing should be found by it.
@@ -27,6 +31,9 @@ const OVERSAMPLE: u16 = 2;
 /// The most jobs that one claim asks for of one queue.
 const CLAIM_LIMIT: u32 = 1_000;
 
+/// How often jobs that wait for a slot are looked after.
+const TICK: Duration = Duration::from_millis(200);
+
 /// Claims jobs for one session.
 pub(super) struct Claimer {
     session: Arc<Session>,
@@ -36,6 +43,10 @@ pub(super) struct Claimer {
     stop: CancellationToken,
     looks: Looks,
     poll: Poll,
+    /// Nothing is claimed before.
+    not_before: Instant,
+    /// When the jobs that wait are looked after next; `None` while there are none.
+    tick: Option<Instant>,
 }
 
 impl Claimer {
@@ -48,29 +59,27 @@ impl Claimer {
     ) -> Self {
         let wakes = session.store.wakes();
         let looks = Looks(vec![true; session.slots.queues().len()]);
-        Self { session, lease, executor, wakes, stop, looks, poll: Poll::new(Instant::now()) }
+        let now = Instant::now();
+        let (poll, not_before) = (Poll::new(now), now);
+        Self { session, lease, executor, wakes, stop, looks, poll, not_before, tick: None }
     }
 
     pub(super) async fn run(mut self) {
         let mut backoff = Backoff::brisk();
         while !self.stop.is_cancelled() {
             self.take_wakes();
+            self.dispatch();
             let queues = self.wanted();
             if queues.is_empty() {
                 self.idle().await;
                 continue;
             }
-            let request = ClaimRequest {
-                worker: self.session.id,
-                queues: queues.iter().map(|(_, slots)| slots.clone()).collect(),
-                lease: self.lease,
-                oversample: OVERSAMPLE,
-            };
+            let sent = Instant::now();
             self.session.claims.start();
-            match self.session.reach.call(self.session.store.claim(request)).await {
+            match self.claim(queues.iter().map(|(_, slots)| slots.clone()).collect()).await {
                 Ok(claimed) => {
                     backoff.reset();
-                    self.take(&queues, claimed).await;
+                    self.take(&queues, claimed, sent);
                 }
                 Err(error @ StoreError::LeaseLost { .. }) => {
                     self.session.lose(&error);
@@ -85,62 +94,131 @@ impl Claimer {
                         tracing::error!(%error, "a claim was refused; it is tried again");
                     }
                     self.session.claims.end();
-                    self.pause(backoff.step()).await;
+                    self.not_before = Instant::now() + backoff.step();
                 }
             }
         }
     }
 
-    /// Starts what was claimed and notes which queues may have more.
-    async fn take(&mut self, asked: &[(usize, QueueSlots)], claimed: Claimed) {
-        // After a freeze the lease may be over before the heartbeat has noticed: the jobs are somebody else's by then.
-        let late = self.session.is_overdue(Instant::now());
-        let mut returned = vec![0_u32; self.looks.0.len()];
-        self.poll.looked(!claimed.jobs.is_empty());
-        for job in claimed.jobs {
-            // Asked for before the stop, answered after it.
-            if late || self.stop.is_cancelled() {
-                self.executor.release(&job);
-                continue;
+    /// Calls the store. Meanwhile slots that turn over go on with what waits.
+    async fn claim(&mut self, queues: Vec<QueueSlots>) -> Result<Claimed, StoreError> {
+        let session = Arc::clone(&self.session);
+        let request = ClaimRequest { worker: session.id, queues, lease: self.lease, oversample: OVERSAMPLE };
+        let call = session.reach.call(session.store.claim(request));
+        tokio::pin!(call);
+        loop {
+            tokio::select! {
+                answer = &mut call => return answer,
+                () = session.slots.freed() => self.dispatch(),
+                () = at(self.tick) => self.look_after(),
             }
-            let Some(queue) = self.session.slots.index_of(&job.queue) else {
-                tracing::error!(job = %job.id, queue = %job.queue, "the store handed out a job of a queue that was not asked for");
-                self.executor.release(&job);
-                continue;
-            };
-            returned[queue] += 1;
-            let slot = self.session.slots.take(queue);
-            self.executor.start(job, slot);
-        }
-        self.session.claims.end();
-        for (queue, asked) in asked {
-            self.looks.0[*queue] = claimed.more || returned[*queue] >= asked.slots;
-        }
-        if claimed.more {
-            self.pause(Duration::from_micros(fastrand::u64(1_000..=3_000))).await;
         }
     }
 
-    /// Lists the queues worth a look, by index, with their free slots.
+    /// Lets what was claimed wait for slots, and notes which queues may have more.
+    fn take(&mut self, asked: &[(usize, QueueSlots)], claimed: Claimed, sent: Instant) {
+        let now = Instant::now();
+        // After a freeze the lease may be over before the heartbeat has noticed: the jobs are somebody else's by then.
+        let late = self.session.is_overdue(now);
+        let mut returned: Vec<Vec<Waiter>> = self.looks.0.iter().map(|_| Vec::new()).collect();
+        self.poll.looked(!claimed.jobs.is_empty());
+        for job in claimed.jobs {
+            match self.session.slots.index_of(&job.queue) {
+                Some(queue) if !late => {
+                    returned[queue].push(Waiter { closes: closes(&job, claimed.at, sent), job });
+                }
+                Some(_) => self.release((job.id, job.epoch)),
+                None => {
+                    tracing::error!(job = %job.id, queue = %job.queue, "the store handed out a job of a queue that was not asked for");
+                    self.release((job.id, job.epoch));
+                }
+            }
+        }
+        for (queue, asked) in asked {
+            self.looks.0[*queue] = claimed.more || returned[*queue].len() >= asked.slots as usize;
+        }
+        for (queue, jobs) in returned.into_iter().enumerate().filter(|(_, jobs)| !jobs.is_empty()) {
+            let Admitted { twice, closed } = self.session.attempts.admit(queue, jobs);
+            for (id, epoch) in twice {
+                tracing::error!(job = %id, %epoch, "the store handed out an attempt twice");
+            }
+            for key in closed {
+                self.session.settle(key, Outcome::Released);
+            }
+            self.tick.get_or_insert(now + TICK);
+        }
+        self.session.claims.end();
+        if claimed.more {
+            self.not_before = now + Duration::from_micros(fastrand::u64(1_000..=3_000));
+        }
+    }
+
+    /// Gives a job back that cannot be run here.
+    fn release(&self, key: Key) {
+        if self.session.attempts.adopt(key) {
+            self.session.settle(key, Outcome::Released);
+        }
+    }
+
+    /// Takes free slots for the jobs that wait.
+    fn dispatch(&self) {
+        // A slot would decline, and be free again at once.
+        if self.session.is_overdue(Instant::now()) {
+            return;
+        }
+        for queue in 0..self.looks.0.len() {
+            let slots = &self.session.slots;
+            for _ in 0..self.session.attempts.call(queue, slots.free(queue)) {
+                self.executor.run(slots.take(queue));
+            }
+        }
+    }
+
+    /// Gives back what has waited too long.
+    fn look_after(&mut self) {
+        let overdue = self.session.attempts.tick();
+        if !overdue.is_empty() {
+            tracing::debug!(
+                jobs = overdue.len(),
+                "jobs that were claimed ahead found no slot; they are given back"
+            );
+        }
+        for key in overdue {
+            self.session.settle(key, Outcome::Released);
+        }
+        self.tick = (self.session.attempts.waiting() > 0).then(|| Instant::now() + TICK);
+        self.dispatch();
+    }
+
+    /// Lists the queues worth a look, by index, with how many jobs to ask for.
     fn wanted(&self) -> Vec<(usize, QueueSlots)> {
-        let mut room = u32::try_from(self.session.attempts.room()).unwrap_or(u32::MAX);
+        let (session, now) = (&self.session, Instant::now());
         let mut wanted = Vec::new();
-        for (index, queue) in self.session.slots.queues().enumerate() {
-            let slots = self.session.slots.free(index).min(room).min(CLAIM_LIMIT);
-            if self.looks.0[index] && slots > 0 {
+        if now < self.not_before {
+            return wanted;
+        }
+        let mut room = u32::try_from(session.attempts.room()).unwrap_or(u32::MAX);
+        for (index, queue) in session.slots.queues().enumerate().filter(|(index, _)| self.looks.0[*index]) {
+            let (total, free) = (session.slots.total(index), session.slots.free(index));
+            let slots = session.attempts.need(index, total, free, now).min(room).min(CLAIM_LIMIT);
+            if slots > 0 {
                 room -= slots;
-                wanted.push((index, QueueSlots { queue: queue.clone(), slots }));
+                wanted.push((index, QueueSlots { queue: queue.clone(), slots, turn: None }));
             }
         }
         wanted
     }
 
     async fn idle(&mut self) {
+        let now = Instant::now();
+        let held_back = (now < self.not_before).then_some(self.not_before);
         tokio::select! {
             () = self.stop.cancelled() => {}
             wake = self.wakes.next() => self.wake(wake).await,
             () = self.session.slots.freed() => {}
             () = self.session.look.notified() => self.looks.all(),
+            () = at(held_back) => {}
+            () = at(self.tick) => self.look_after(),
             () = tokio::time::sleep_until(self.poll.next) => {
                 self.looks.all();
                 self.poll.fired(Instant::now());
@@ -169,7 +247,10 @@ impl Claimer {
         } else {
             // The source is gone for good and the polls go on; the pause keeps this from spinning.
             self.poll.source(Source::Silent, Instant::now());
-            self.pause(POLL_SILENT_MIN).await;
+            tokio::select! {
+                () = self.stop.cancelled() => {}
+                () = tokio::time::sleep(POLL_SILENT_MIN) => {}
+            }
         }
     }
 
@@ -191,13 +272,21 @@ impl Claimer {
             Wake::Due | Wake::Cancel(_) => {}
         }
     }
+}
 
-    async fn pause(&self, delay: Duration) {
-        tokio::select! {
-            () = self.stop.cancelled() => {}
-            () = tokio::time::sleep(delay) => {}
-        }
+/// Waits until a time, or for ever.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
+}
+
+/// When it is too late to start a job that the store handed out at `at`, asked at `sent`: no later than by its clock.
+fn closes(job: &ClaimedJob, at: Option<Timestamp>, sent: Instant) -> Option<Instant> {
+    let left = Duration::try_from(job.schedule_to_close?.duration_since(at?)).unwrap_or_default();
+    // A deadline beyond what the clock can express is none.
+    sent.checked_add(left)
 }
 
 /// Which queues may have something ready, by index.

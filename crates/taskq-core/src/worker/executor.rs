@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
-use super::attempts::{End, Key};
+use super::attempts::{End, Key, Next};
 use super::handle::Stopper;
 use super::handler::{ErasedHandler, Handlers};
 use super::panics::Caught;
@@ -14,7 +14,7 @@ use super::slots::Slot;
 use super::stop::{Control, StopReason};
 use super::{Context, JobError, JobErrorKind};
 use crate::client::Client;
-use crate::model::{ClaimedJob, ErrorRecord, Json, Outcome, Settlement};
+use crate::model::{ClaimedJob, ErrorRecord, Json, Outcome};
 
 /// Starts attempts. Cheap to clone.
 #[derive(Clone)]
@@ -28,7 +28,6 @@ pub(super) struct Inner {
     pub(super) handlers: Arc<Handlers>,
     /// The user's.
     pub(super) runtime: Handle,
-    pub(super) outcomes: UnboundedSender<Settlement>,
     pub(super) stopper: Stopper,
 }
 
@@ -37,45 +36,87 @@ impl Executor {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Runs a job. `slot` is freed when the attempt has ended.
-    pub(super) fn start(&self, job: ClaimedJob, slot: Slot) {
-        let Some((control, ending)) = self.begin(&job, Some(slot)) else { return };
-        tracing::debug!(job = %job.id, actor = %job.actor, attempt = job.attempt, "the attempt starts");
-        let inner = Arc::clone(&self.inner);
-        self.inner.runtime.spawn(async move {
-            match run(&inner, job, &control).await {
-                Some(outcome) => ending.with(outcome),
-                None => ending.without(),
-            }
-        });
-    }
-
-    /// Gives a job back that was claimed too late to be run.
-    pub(super) fn release(&self, job: &ClaimedJob) {
-        if let Some((_, ending)) = self.begin(job, None) {
-            ending.with(Outcome::Released);
-        }
-    }
-
-    fn begin(&self, job: &ClaimedJob, slot: Option<Slot>) -> Option<(Control, Ending)> {
-        let key = (job.id, job.epoch);
-        let Some(control) = self.inner.session.attempts.begin(key) else {
-            tracing::error!(job = %job.id, epoch = %job.epoch, "the store handed out an attempt twice");
-            return None;
-        };
-        let ending = Ending { inner: Arc::clone(&self.inner), key, outcome: None, void: false, slot };
-        Some((control, ending))
+    /// Lets a slot that was taken for a job that waits run it, and then whatever waits, as long as something does.
+    pub(super) fn run(&self, slot: Slot) {
+        let runner = Runner { inner: Arc::clone(&self.inner), slot, called: true };
+        self.inner.runtime.spawn(runner.run());
     }
 }
 
-/// The end of an attempt: whatever happens to its task, it is told to the settler and its slot freed, once.
+/// A taken slot at work. It is freed when this is gone, and then for good: nothing of it runs any more.
+struct Runner {
+    inner: Arc<Inner>,
+    slot: Slot,
+    /// The slot was taken for a job and has not asked for it yet.
+    called: bool,
+}
+
+impl Runner {
+    async fn run(mut self) {
+        while let Some((job, control)) = self.next() {
+            let key = (job.id, job.epoch);
+            tracing::debug!(job = %job.id, actor = %job.actor, attempt = job.attempt, "the attempt starts");
+            let ending = Ending { inner: Arc::clone(&self.inner), key, outcome: None, void: false };
+            match run(&self.inner, job, &control).await {
+                Some(outcome) => ending.with(outcome),
+                None => ending.without(),
+            }
+            // Jobs that never wait for anything still leave others their turn.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Takes the job that waits first.
+    fn next(&mut self) -> Option<(ClaimedJob, Control)> {
+        let session = &self.inner.session;
+        loop {
+            let now = Instant::now();
+            // After a freeze the lease may be over before the heartbeat has noticed: the jobs are somebody else's by then.
+            if session.is_overdue(now) {
+                self.decline();
+                return None;
+            }
+            match session.attempts.next(self.slot.queue(), std::mem::take(&mut self.called), now)? {
+                Next::Start { job, control, low } => {
+                    if low {
+                        session.slots.wake();
+                    }
+                    return Some((job, control));
+                }
+                Next::Late(key) => {
+                    tracing::debug!(job = %key.0, "the deadline may have passed while the job waited; it is given back");
+                    session.settle(key, Outcome::Released);
+                }
+            }
+        }
+    }
+
+    /// Says, if that is still awaited, that the slot will not ask for a job.
+    fn decline(&mut self) -> bool {
+        let called = std::mem::take(&mut self.called);
+        if called {
+            self.inner.session.attempts.not_called(self.slot.queue());
+        }
+        called
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if self.decline() {
+            tracing::error!("the runtime of the handlers is gone; the worker stops");
+            self.inner.stopper.stop_now();
+        }
+    }
+}
+
+/// The end of an attempt: whatever happens to its task, it is told to the settler, once.
 struct Ending {
     inner: Arc<Inner>,
     key: Key,
     outcome: Option<Outcome>,
     /// There is nothing to be settled.
     void: bool,
-    slot: Option<Slot>,
 }
 
 impl Ending {
@@ -91,27 +132,23 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let (id, epoch) = self.key;
-        let slot = self.slot.take();
+        let (session, key, now) = (&self.inner.session, self.key, Instant::now());
         if self.void {
-            tracing::debug!(job = %id, "the attempt has ended, its claim is lost");
-            if self.inner.session.attempts.ended(self.key, 0) == End::Settle {
-                self.inner.session.attempts.settled(std::iter::once(self.key));
+            tracing::debug!(job = %key.0, "the attempt has ended, its claim is lost");
+            if session.attempts.ended(key, 0, now) == End::Settle {
+                session.attempts.settled(std::iter::once(key));
             }
-            drop(slot);
             return;
         }
         let outcome = self.outcome.take().unwrap_or_else(|| {
-            tracing::error!(job = %id, "the runtime of the handlers is gone; the worker stops");
+            tracing::error!(job = %key.0, "the runtime of the handlers is gone; the worker stops");
             self.inner.stopper.stop_now();
             Outcome::Released
         });
-        tracing::debug!(job = %id, outcome = outcome.kind().as_str(), "the attempt has ended");
-        if self.inner.session.attempts.ended(self.key, bytes(&outcome)) == End::Settle {
-            // After a lost lease nobody listens: the store would not accept it.
-            let _ = self.inner.outcomes.send(Settlement { id, epoch, outcome });
+        tracing::debug!(job = %key.0, outcome = outcome.kind().as_str(), "the attempt has ended");
+        if session.attempts.ended(key, bytes(&outcome), now) == End::Settle {
+            session.settle(key, outcome);
         }
-        drop(slot);
     }
 }
 

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::attempts::Asked;
 use super::backoff::Backoff;
 use super::leader::LEADER_LEASE;
 use super::reconciler;
 use super::session::Session;
+use crate::model::{ErrorRecord, Outcome};
 use crate::store::{Beat, StoreError, Wake, Wakes};
 
 /// How often a session beats at least.
@@ -123,7 +125,11 @@ impl Heartbeat {
             self.session.leadership.answered(reply.leadership, sent);
         }
         for key in reply.cancel {
-            self.session.attempts.cancel(key, Instant::now());
+            if self.session.attempts.cancel(key, Instant::now()) == Asked::Unstarted {
+                tracing::info!(job = %key.0, epoch = %key.1, "the job is cancelled before it started");
+                let error = ErrorRecord::new("cancelled", "cancelled on request before it started");
+                self.session.settle(key, Outcome::Cancelled { error: Some(error) });
+            }
         }
         Ok(())
     }

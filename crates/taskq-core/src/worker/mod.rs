@@ -20,6 +20,7 @@ mod heartbeat;
 mod job_error;
 mod leader;
 mod maintenance;
+mod pace;
 mod panics;
 mod reach;
 mod reaper;
@@ -30,6 +31,7 @@ mod shutdown;
 mod slots;
 mod stop;
 mod supervisor;
+mod waiting;
 
 use std::fmt;
 use std::sync::Arc;

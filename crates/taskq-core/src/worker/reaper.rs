@@ -4,15 +4,14 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::session::Session;
 use super::stop::StopReason;
-use crate::model::{ErrorRecord, Outcome, Settlement};
+use crate::model::{ErrorRecord, Outcome};
 
 /// Watches the attempts of one session, for ever.
-pub(super) async fn run(session: Arc<Session>, outcomes: UnboundedSender<Settlement>) {
+pub(super) async fn run(session: Arc<Session>) {
     loop {
         let overdue = session.attempts.overdue(Instant::now());
         for ((id, epoch), reason) in overdue.abandoned {
@@ -25,8 +24,7 @@ pub(super) async fn run(session: Arc<Session>, outcomes: UnboundedSender<Settlem
             tracing::error!(job = %id, %epoch, reason = why, "the attempt does not end; its job is abandoned and its slot stays taken");
             let message = format!("the handler did not end when it was stopped because {why}");
             let outcome = Outcome::Abandoned { error: ErrorRecord::new("abandoned", &message) };
-            // After a lost lease nobody listens: the store would not accept it.
-            let _ = outcomes.send(Settlement { id, epoch, outcome });
+            session.settle((id, epoch), outcome);
         }
         let next = async {
             match overdue.next {

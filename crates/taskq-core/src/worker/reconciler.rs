@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use super::attempts::Key;
 use super::session::Session;
-use crate::model::{Outcome, Settlement};
+use crate::model::Outcome;
 use crate::store::{Held, StoreError};
 
 /// How many beats lie between two comparisons, unless there is a reason for one.
@@ -28,7 +27,6 @@ const MARGIN: Duration = Duration::from_mins(1);
 /// Compares for one session.
 pub(super) struct Reconciler {
     session: Arc<Session>,
-    outcomes: UnboundedSender<Settlement>,
     comparisons: u32,
     since: Option<Timestamp>,
     /// What ran when the last comparison began.
@@ -38,9 +36,9 @@ pub(super) struct Reconciler {
 }
 
 impl Reconciler {
-    pub(super) fn new(session: Arc<Session>, outcomes: UnboundedSender<Settlement>) -> Self {
+    pub(super) fn new(session: Arc<Session>) -> Self {
         let (ran_before, suspects) = (HashSet::new(), HashMap::new());
-        Self { session, outcomes, comparisons: 0, since: None, ran_before, suspects }
+        Self { session, comparisons: 0, since: None, ran_before, suspects }
     }
 
     /// Runs for ever: it compares whenever the heartbeat says so.
@@ -88,7 +86,7 @@ impl Reconciler {
         }
 
         let listed: HashSet<Key> = held.iter().map(|held| (held.id, held.epoch)).collect();
-        for key in &before.running {
+        for key in &before.open {
             let looked_for = full || !self.ran_before.contains(key);
             if looked_for && !listed.contains(key) && session.attempts.disown(*key, Instant::now()) {
                 tracing::error!(job = %key.0, epoch = %key.1, "an attempt runs that the store does not know of; it is ended");
@@ -100,17 +98,15 @@ impl Reconciler {
         {
             self.since = Some(newest.checked_sub(MARGIN).unwrap_or(Timestamp::MIN));
         }
-        self.ran_before = before.running;
+        self.ran_before = before.open;
         self.comparisons = self.comparisons.wrapping_add(1);
         Ok(())
     }
 
     fn give_back(&self, key: Key) {
         if self.session.attempts.adopt(key) {
-            let (id, epoch) = key;
-            tracing::warn!(job = %id, %epoch, "the store lists an attempt that nobody runs; its job is given back");
-            // After a lost lease nobody listens: the store would not accept it.
-            let _ = self.outcomes.send(Settlement { id, epoch, outcome: Outcome::Released });
+            tracing::warn!(job = %key.0, epoch = %key.1, "the store lists an attempt that nobody runs; its job is given back");
+            self.session.settle(key, Outcome::Released);
         }
     }
 }

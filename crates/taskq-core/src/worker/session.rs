@@ -4,15 +4,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::attempts::{Attempts, Graces};
+use super::attempts::{Attempts, Graces, Key};
 use super::handle::Totals;
 use super::leader::Leadership;
 use super::reach::Reach;
 use super::slots::Slots;
-use crate::model::WorkerId;
+use crate::model::{Outcome, Settlement, WorkerId};
 use crate::store::Store;
 
 /// One session of a worker: from its registration until it is released or lost.
@@ -25,6 +26,7 @@ pub(super) struct Session {
     pub(super) claims: Claims,
     pub(super) totals: Totals,
     pub(super) leadership: Leadership,
+    outcomes: UnboundedSender<Settlement>,
     /// When the lease is so nearly over that no attempt may start any more; `None` before the first beat.
     limit: Mutex<Option<Instant>>,
     /// Lets the claimer look at every queue.
@@ -44,16 +46,19 @@ impl Session {
         slots: Arc<Slots>,
         graces: Graces,
         totals: Totals,
+        outcomes: UnboundedSender<Settlement>,
     ) -> Arc<Self> {
+        let queues = slots.queues().len();
         Arc::new(Self {
             id,
             store,
             reach,
             slots,
-            attempts: Attempts::new(graces, totals.clone()),
+            attempts: Attempts::new(graces, queues, totals.clone()),
             claims: Claims::default(),
             totals,
             leadership: Leadership::default(),
+            outcomes,
             limit: Mutex::default(),
             look: Notify::new(),
             compare: Notify::new(),
@@ -69,6 +74,19 @@ impl Session {
     /// Says whether the lease is over, or nearly so, by the worker's own clock.
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
         self.limit.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|limit| now >= limit)
+    }
+
+    /// Hands what became of an attempt to the settler. The attempt has to be noted as ended before.
+    pub(super) fn settle(&self, (id, epoch): Key, outcome: Outcome) {
+        // After a lost lease nobody listens: the store would not accept it.
+        let _ = self.outcomes.send(Settlement { id, epoch, outcome });
+    }
+
+    /// Starts nothing more, and gives back what is claimed and has not started.
+    pub(super) fn close(&self) {
+        for key in self.attempts.close() {
+            self.settle(key, Outcome::Released);
+        }
     }
 
     /// Ends the session because its lease is lost.

@@ -15,10 +15,11 @@ use crate::model::WorkerId;
 /// How long the session's release is tried. If it fails, the session ends with its lease.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Ends the last session: claims nothing more, lets attempts go on for the grace, takes back what is left,
-/// settles everything.
+/// Ends the last session: claims nothing more, gives back what has not started, lets attempts go on for the grace, takes
+/// back what is left, settles everything.
 pub(super) async fn run(supervisor: &Supervisor, session: &Session, loops: &mut Loops) {
     tracing::info!(worker = %session.id, running = session.attempts.running(), "the worker shuts down");
+    session.close();
     let orderly = async {
         let calm = async {
             // A claim in flight is awaited: what it returns must be known to be given back.

@@ -47,7 +47,12 @@ impl Slots {
         queue.total.saturating_sub(queue.taken.load(Ordering::Acquire))
     }
 
-    /// Takes a slot. Only the claimer does, for jobs that it asked for by the slots that were free.
+    /// Returns how many slots a queue has.
+    pub(super) fn total(&self, queue: usize) -> u32 {
+        self.queues[queue].total
+    }
+
+    /// Takes a slot. Only the claimer does, and only as many as are free.
     pub(super) fn take(self: &Arc<Self>, queue: usize) -> Slot {
         self.queues[queue].taken.fetch_add(1, Ordering::AcqRel);
         Slot { slots: Arc::clone(self), queue }
@@ -73,6 +78,13 @@ impl Slots {
 pub(super) struct Slot {
     slots: Arc<Slots>,
     queue: usize,
+}
+
+impl Slot {
+    /// Returns the index of its queue.
+    pub(super) fn queue(&self) -> usize {
+        self.queue
+    }
 }
 
 impl Drop for Slot {

@@ -1,5 +1,6 @@
 //! How an attempt is stopped, and why.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
@@ -21,18 +22,36 @@ pub enum StopReason {
 /// What stops an attempt. Clones stop the same one.
 #[derive(Clone, Default)]
 pub(super) struct Control {
-    reason: Arc<OnceLock<StopReason>>,
+    told: Arc<Told>,
     /// Tells the handler, and what it started, that the attempt is to stop.
     cancelled: CancellationToken,
     /// Drops the handler's future.
     forced: CancellationToken,
 }
 
+/// What an attempt was told, and what it tells.
+#[derive(Default)]
+struct Told {
+    reason: OnceLock<StopReason>,
+    /// It may have recorded its success itself.
+    completed: AtomicBool,
+}
+
 impl Control {
+    /// Notes that the attempt has written its success in a transaction of its own, committed or not.
+    pub(super) fn complete(&self) {
+        self.told.completed.store(true, Ordering::Release);
+    }
+
+    /// Says whether the attempt may have recorded its success itself, so that the store does not list it any more.
+    pub(super) fn is_completed(&self) -> bool {
+        self.told.completed.load(Ordering::Acquire)
+    }
+
     /// Asks the attempt to end by itself. The first reason stands.
     pub(super) fn ask(&self, reason: StopReason) {
         // Whoever sees the token fire finds the reason.
-        self.reason.get_or_init(|| reason);
+        self.told.reason.get_or_init(|| reason);
         self.cancelled.cancel();
     }
 
@@ -43,7 +62,7 @@ impl Control {
     }
 
     pub(super) fn reason(&self) -> Option<StopReason> {
-        self.reason.get().copied()
+        self.told.reason.get().copied()
     }
 
     pub(super) fn cancelled(&self) -> &CancellationToken {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -21,7 +21,7 @@ use super::settler::Settler;
 use super::slots::Slots;
 use super::stop::StopReason;
 use super::{Worker, reaper, shutdown};
-use crate::model::WorkerId;
+use crate::model::{Settlement, WorkerId};
 use crate::store::{Registration, Store};
 
 /// Starts a worker on the current runtime, its loops on the store's where it has one.
@@ -51,6 +51,14 @@ pub(super) struct Supervisor {
     pub(super) stopper: Stopper,
 }
 
+/// A session that has registered.
+struct Opened {
+    session: Arc<Session>,
+    /// A moment before the registration was sent.
+    registered: Instant,
+    settled: UnboundedReceiver<Settlement>,
+}
+
 /// The loops of one session. They end when this is dropped.
 pub(super) struct Loops {
     pub(super) claimer: AbortOnDropHandle<()>,
@@ -69,14 +77,14 @@ impl Supervisor {
         let mut dead = None;
         let mut first = true;
         loop {
-            let Some((session, registered)) = self.open(dead, first).await? else {
+            let Some(Opened { session, registered, settled }) = self.open(dead, first).await? else {
                 if let Some(dead) = dead {
                     shutdown::release(&self, dead).await;
                 }
                 return Ok(self.report());
             };
             first = false;
-            let mut loops = self.spawn(&session, registered);
+            let mut loops = self.spawn(&session, registered, settled);
             tokio::select! {
                 biased;
                 () = session.lost.cancelled() => {}
@@ -102,11 +110,7 @@ impl Supervisor {
     /// Registers a new session, as soon as the store can be reached. `None` when the worker is stopped first.
     ///
     /// Only the very first session is refused for good; later ones are asked for until they are granted.
-    async fn open(
-        &self,
-        dead: Option<WorkerId>,
-        first: bool,
-    ) -> Result<Option<(Arc<Session>, Instant)>, RunError> {
+    async fn open(&self, dead: Option<WorkerId>, first: bool) -> Result<Option<Opened>, RunError> {
         let mut backoff = Backoff::brisk();
         loop {
             if self.stopper.stopping().is_cancelled() {
@@ -130,8 +134,10 @@ impl Supervisor {
                     tracing::info!(worker = %id, "the worker has registered");
                     let (store, slots) = (Arc::clone(&self.store), Arc::clone(&self.slots));
                     let (reach, graces) = (Arc::clone(&self.reach), self.worker.graces);
-                    let session = Session::new(id, store, reach, slots, graces, self.totals.clone());
-                    return Ok(Some((session, registered)));
+                    let (outcomes, settled) = mpsc::unbounded_channel();
+                    let session =
+                        Session::new(id, store, reach, slots, graces, self.totals.clone(), outcomes);
+                    return Ok(Some(Opened { session, registered, settled }));
                 }
                 Err(error) if first && !error.is_transient() => return Err(RunError::Refused(error)),
                 Err(error) if error.is_transient() => {
@@ -156,14 +162,17 @@ impl Supervisor {
         }
     }
 
-    fn spawn(&self, session: &Arc<Session>, registered: Instant) -> Loops {
-        let (outcomes, settled) = mpsc::unbounded_channel();
+    fn spawn(
+        &self,
+        session: &Arc<Session>,
+        registered: Instant,
+        settled: UnboundedReceiver<Settlement>,
+    ) -> Loops {
         let executor = Executor::new(executor::Inner {
             session: Arc::clone(session),
             client: self.worker.client.clone(),
             handlers: Arc::clone(&self.worker.handlers),
             runtime: self.user.clone(),
-            outcomes: outcomes.clone(),
             stopper: self.stopper.clone(),
         });
         let lease = self.worker.lease;
@@ -171,8 +180,8 @@ impl Supervisor {
         let stop = self.stopper.stopping().clone();
         let claimer = Claimer::new(Arc::clone(session), lease, executor, stop);
         let heartbeat = Heartbeat::new(Arc::clone(session), lease, registered);
-        let reaper = reaper::run(Arc::clone(session), outcomes.clone());
-        let reconciler = Reconciler::new(Arc::clone(session), outcomes);
+        let reaper = reaper::run(Arc::clone(session));
+        let reconciler = Reconciler::new(Arc::clone(session));
         Loops {
             claimer: AbortOnDropHandle::new(tokio::spawn(claimer.run())),
             settler: AbortOnDropHandle::new(tokio::spawn(Settler::new(Arc::clone(session), settled).run())),
@@ -187,6 +196,8 @@ impl Supervisor {
     /// store a last time. Returns how many attempts did not end.
     pub(super) async fn abandon(&self, session: &Session, loops: &mut Loops) -> usize {
         loops.abort_all_but_the_settler().await;
+        // What has not started goes back with the session.
+        session.attempts.settled(session.attempts.close().into_iter());
         session.attempts.force_all(StopReason::LeaseLost, Instant::now());
         // What does not end keeps its slots beyond the session.
         let _ = timeout(self.worker.graces.forced, session.attempts.none_running()).await;

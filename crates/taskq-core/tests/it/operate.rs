@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use taskq_core::client::{Client, EnqueueError, OperateError, WaitError};
 use taskq_core::model::{EnqueueOutcome, JobId, OnFinished, Status};
-use taskq_core::store::{CancelOutcome, JobMatch, RetryOutcome, WorkerState};
+use taskq_core::store::{CancelOutcome, JobMatch, QueueMode, RetryOutcome, WorkerState};
 use taskq_core::testing;
 use taskq_core::worker::{Context, JobError, Worker, WorkerHandle};
 
@@ -49,6 +49,32 @@ async fn a_key_that_is_taken_leads_to_its_job_and_never_silently_to_a_finished_o
     assert!(matches!(error, EnqueueError::NoKey) && error.is_invalid_input());
     let error = client.enqueue(&Double { value: 1 }).idempotency_key("").await.unwrap_err();
     assert!(matches!(error, EnqueueError::Name(_)));
+}
+
+#[tokio::test]
+async fn a_queue_is_set_in_batches_and_takes_fairness_keys_only_where_turns_are_taken() {
+    let client = testing::client();
+    let enqueue = |value| client.enqueue(&Double { value }).fairness_key("tenant");
+    let refused = enqueue(1).await.unwrap_err();
+    assert!(refused.is_invalid_input() && refused.to_string().contains("--mode round_robin"), "{refused}");
+    let set = |mode| client.set_queue(QUEUE, mode);
+    assert!(set(QueueMode::RoundRobin).await.unwrap().changed);
+    let handle = enqueue(1).await.unwrap();
+    assert_eq!(job(&client, handle.id()).await.fairness_key.unwrap().as_str(), "tenant");
+    let error = client.enqueue(&Double { value: 1 }).fairness_key("").await.unwrap_err();
+    assert!(matches!(error, EnqueueError::Name(_)));
+
+    let new = (0..2_500).map(|value| enqueue(value).into_new_job().unwrap()).collect();
+    client.enqueue_raw(new).await.unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let teller = Arc::clone(&told);
+    let change =
+        set(QueueMode::StrictFifo).on_progress(move |change| teller.lock().unwrap().push(change.merged));
+    let change = change.await.unwrap();
+    assert_eq!((change.changed, change.merged), (true, 2_501));
+    assert_eq!(*told.lock().unwrap(), [1_000, 2_000, 2_501]);
+    let error = client.set_queue("", QueueMode::StrictFifo).await.unwrap_err();
+    assert!(matches!(error, OperateError::Name(_)));
 }
 
 #[tokio::test]

@@ -381,6 +381,10 @@ impl Store for Probe {
         self.store().resume(part).await
     }
 
+    async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
+        self.store().set_queue(queue, mode, limit).await
+    }
+
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
         self.store().paused_actors().await
     }

@@ -1,5 +1,9 @@
--- Claims at most `max_jobs` ready jobs of the queues in one order; jobs come in the order they should start.
--- Called by: workers in any language. Locks and indexes: see claim_group.
+-- Claims at most `max_jobs` ready jobs of the queues; jobs come in the order they should start.
+-- Called by: workers in any language. Locks and indexes: see claim_group, claim_turns, start_turn, merge_cohorts.
+-- Queues in strict order are claimed from together, in one order. Each queue in round_robin mode is claimed from by
+-- itself, and starts at a lane chosen by chance, since this call has no memory. Where both or several of these are named,
+-- each queue may have an equal part of `max_jobs`, and what some do not use goes to the others; the queues come in an
+-- order chosen by chance, so that none is always the one that gets nothing when `max_jobs` is small.
 CREATE OR REPLACE FUNCTION "{schema}".claim(
     queues text[], max_jobs integer, worker uuid, lease interval, oversample integer DEFAULT 2
 ) RETURNS TABLE (
@@ -14,15 +18,64 @@ AS $$
 DECLARE
     actors text[] := "{schema}".check_claim(
         worker, queues, array_fill(max_jobs, ARRAY[coalesce(cardinality(queues), 0)]), lease, oversample);
-    paused text[] := "{schema}".paused_queues(queues);
+    settings record;
     lane_queues text[];
     lane_actors text[];
+    parts text[];
+    full_parts text[];
+    weights integer[];
+    share integer;
+    got integer;
 BEGIN
+    IF actors = '{}' THEN
+        RETURN;
+    END IF;
+    SELECT * INTO settings FROM "{schema}".queue_settings(queues);
     SELECT array_agg(q.queue), array_agg(a.actor) INTO lane_queues, lane_actors
     FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q CROSS JOIN unnest(actors) a(actor)
-    WHERE (q.queue = ANY (paused)) IS NOT TRUE;
-    IF lane_queues IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM "{schema}".claim_group(worker, lane_queues, lane_actors, max_jobs, lease, oversample);
+    WHERE (q.queue = ANY (settings.paused)) IS NOT TRUE AND (q.queue = ANY (settings.turning)) IS NOT TRUE;
+    IF settings.mixed IS NOT NULL THEN
+        PERFORM "{schema}".merge_cohorts(m.queue, actors, 500)
+        FROM unnest(settings.mixed) m(queue) WHERE (m.queue = ANY (settings.paused)) IS NOT TRUE;
     END IF;
+    IF settings.turning IS NULL THEN
+        IF lane_queues IS NOT NULL THEN
+            RETURN QUERY SELECT * FROM "{schema}".claim_group(worker, lane_queues, lane_actors, max_jobs, lease, oversample);
+        END IF;
+        RETURN;
+    END IF;
+    -- A part is a queue in round_robin mode, or NULL: all those in strict order.
+    SELECT array_agg(p.part ORDER BY p.place), array_agg(p.weight ORDER BY p.place) INTO parts, weights
+    FROM (
+        SELECT t.queue AS part, 1 AS weight, random() AS place FROM unnest(settings.turning) t(queue)
+        WHERE (t.queue = ANY (settings.paused)) IS NOT TRUE
+        UNION ALL
+        SELECT NULL, cardinality(lane_queues) / cardinality(actors), random() WHERE lane_queues IS NOT NULL
+    ) p;
+    FOR pass IN 1 .. 2 LOOP
+        FOR nth IN 1 .. coalesce(cardinality(parts), 0) LOOP
+            EXIT WHEN max_jobs <= 0;
+            share := CASE pass
+                WHEN 1 THEN ceil(max_jobs::float8 * weights[nth] / (SELECT sum(w.weight) FROM unnest(weights[nth:]) w(weight)))
+                ELSE max_jobs END;
+            IF parts[nth] IS NULL THEN
+                RETURN QUERY SELECT * FROM "{schema}".claim_group(worker, lane_queues, lane_actors, share, lease, oversample);
+            ELSE
+                RETURN QUERY SELECT t.id, t.queue, t.actor, t.epoch, t.attempt, t.max_attempts, t.priority, t.payload,
+                    t.payload_version, t.scheduled_at, t.schedule_to_close, t.start_to_close, t.fairness_key,
+                    t.identity_key, t.metadata, t.tags, t.trace_context
+                FROM "{schema}".start_turn(parts[nth], actors) s
+                CROSS JOIN LATERAL "{schema}".claim_turns(
+                    worker, parts[nth], actors, s.from_actor, s.from_cohort, share, lease) t;
+            END IF;
+            GET DIAGNOSTICS got = ROW_COUNT;
+            max_jobs := max_jobs - got;
+            IF got = share THEN
+                full_parts := array_append(full_parts, parts[nth]);
+            END IF;
+        END LOOP;
+        -- Those that gave all they were asked for may have more.
+        parts := full_parts;
+    END LOOP;
 END
 $$;

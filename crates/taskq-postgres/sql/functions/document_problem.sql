@@ -1,5 +1,5 @@
 -- Says why a job document cannot be enqueued, and the error code; a null problem when it can.
--- Called by: check_jobs, for documents that are not obviously valid. Locks: none. Indexes: none.
+-- Called by: check_jobs, check_staged, for jobs that are not obviously valid. Locks: none. Indexes: queues_pkey.
 -- The one place where a job is validated. A loop over the fields with one expression each, and no statement that would have
 -- to be planned; only documents with times or a retry policy take the slower checks.
 CREATE OR REPLACE FUNCTION "{schema}".document_problem(job jsonb, now timestamptz, OUT problem text, OUT code text)
@@ -39,7 +39,8 @@ BEGIN
                     WHEN field = 'notify' AND value #>> '{}' NOT IN ('default', 'none')
                         THEN 'notify is neither "default" nor "none"'
                     WHEN field = 'on_finished' AND value #>> '{}' NOT IN ('return', 'run_again')
-                        THEN 'on_finished is neither "return" nor "run_again"' END
+                        THEN 'on_finished is neither "return" nor "run_again"'
+                    WHEN field = 'keep' AND value #>> '{}' NOT IN ('all', 'none') THEN 'keep is neither "all" nor "none"' END
             WHEN field IN ('priority', 'max_attempts', 'payload_version') THEN CASE
                 WHEN kind = 'null' THEN NULL
                 WHEN kind <> 'number' THEN format('%s is a JSON %s, not a number', field, kind)
@@ -64,10 +65,10 @@ BEGIN
         IF problem IS NULL AND kind <> 'null' THEN
             IF field = 'fairness_key' THEN
                 -- A queue in strict order has no turns, so the key would silently do nothing.
-                problem := 'fairness_key needs a queue in round_robin mode';
+                problem := "{schema}".fairness_problem(coalesce(job ->> 'queue', 'default'));
             ELSIF field = 'on_finished' AND coalesce(jsonb_typeof(job -> 'idempotency_key'), 'null') = 'null' THEN
                 problem := 'on_finished needs an idempotency_key';
-            ELSIF field IN ('identity_key', 'unique_key', 'keep') THEN
+            ELSIF field IN ('identity_key', 'unique_key') THEN
                 problem := field || ' is not supported by this version';
                 code := 'TQ003';
             END IF;

@@ -1,8 +1,12 @@
 -- Fails the ready jobs of the given lanes whose deadline has passed, among the first thousand or so.
--- Called by: claim_group, when it meets one. Locks: the jobs, SKIP LOCKED. Indexes: jobs_ready_idx.
+-- Without `lane_cohorts` the lanes are those of the jobs without a cohort.
+-- Called by: claim_group, claim_turns, when they meet one. Locks: the jobs, SKIP LOCKED. Indexes: jobs_ready_idx.
 -- The heads of the lanes are read without a filter, so the number of rows read is bounded whatever they say. When all
 -- of them were too late, more may follow: the workers are woken to look again.
-CREATE OR REPLACE FUNCTION "{schema}".fail_late(lane_queues text[], lane_actors text[], now timestamptz) RETURNS void
+DROP FUNCTION IF EXISTS "{schema}".fail_late(text[], text[], timestamptz);
+CREATE OR REPLACE FUNCTION "{schema}".fail_late(
+    lane_queues text[], lane_actors text[], now timestamptz, lane_cohorts text[] DEFAULT NULL
+) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
@@ -12,12 +16,12 @@ DECLARE
     crowded boolean;
 BEGIN
     SELECT array_agg(k.tid), bool_or(h.nth = depth) INTO tids, crowded
-    FROM unnest(lane_queues, lane_actors) l(queue, actor)
+    FROM unnest(lane_queues, lane_actors, lane_cohorts) l(queue, actor, cohort)
     CROSS JOIN LATERAL (
         SELECT r.tid, r.late, row_number() OVER () AS nth
         FROM (
             SELECT j.ctid AS tid, j.schedule_to_close <= now AS late FROM "{schema}".jobs j
-            WHERE j.queue = l.queue AND j.actor = l.actor AND j.cohort = '' AND j.status = 'pending'
+            WHERE j.queue = l.queue AND j.actor = l.actor AND j.cohort = coalesce(l.cohort, '') AND j.status = 'pending'
             ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT depth
         ) r

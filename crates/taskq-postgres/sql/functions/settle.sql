@@ -2,8 +2,7 @@
 -- attempt had recorded this outcome already); stale (the fence (id, epoch, worker) does not hold, or the
 -- worker's lease has ended); gone (no such job). Only applied changes anything, and only it is accepted.
 -- A job whose cancellation was asked for ends cancelled instead of being tried again.
--- Called by: workers in any language. Locks and indexes: see settle_succeeded and
--- settle_each.
+-- Called by: workers in any language. Locks and indexes: see settle_batch.
 CREATE OR REPLACE FUNCTION "{schema}".settle(worker uuid, outcomes jsonb)
 RETURNS TABLE (id uuid, accepted boolean, reason text, status text)
 LANGUAGE plpgsql VOLATILE
@@ -19,21 +18,24 @@ DECLARE
     epochs bigint[];
     words text[];
     details jsonb[];
+    others bigint[];
+    reasons text[];
+    statuses text[];
+    answers text[];
 BEGIN
-    PERFORM "{schema}".require_read_committed('settle');
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM "{schema}".require_read_committed('settle');
+    END IF;
     IF worker IS NULL THEN
         PERFORM "{schema}".refuse('worker is null');
     ELSIF outcomes IS NULL OR jsonb_typeof(outcomes) <> 'array' THEN
         PERFORM "{schema}".refuse(format('outcomes is %s, not a JSON array', coalesce('a JSON ' || jsonb_typeof(outcomes), 'null')));
     END IF;
-    -- A cheap look first: documents that say no more than they must and say it well need no search for faults.
-    SELECT bool_and((CASE WHEN jsonb_typeof(d.doc) = 'object' THEN d.doc - ARRAY['id', 'epoch', 'outcome'] = '{}' END
-        AND jsonb_typeof(d.doc -> 'id') = 'string' AND jsonb_typeof(d.doc -> 'epoch') = 'number'
-        AND d.doc ->> 'id' ~ '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
-        AND d.doc ->> 'epoch' ~ '^[0-9]{1,18}$' AND d.doc ->> 'outcome' IN ('succeeded', 'cancelled', 'released')) IS TRUE)
-    INTO plain
-    FROM jsonb_array_elements(outcomes) d(doc);
-    IF plain IS NOT TRUE THEN
+    -- One look at the whole text first, in which a document's keys have one order: documents that say no more than they
+    -- must, and say it well, need no search for faults.
+    plain := outcomes::text ~ ('^[[](?:[{]"id": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", '
+        '"epoch": [0-9]{1,18}, "outcome": "(?:succeeded|cancelled|released)"[}](?:, )?)+]$');
+    IF NOT plain THEN
         SELECT p.element, p.problem INTO bad FROM "{schema}".outcome_problem(outcomes) p;
         IF bad.problem IS NOT NULL THEN
             PERFORM "{schema}".refuse(bad.problem, bad.element);
@@ -50,21 +52,23 @@ BEGIN
     ) o;
     IF ids IS NULL THEN
         RETURN;
-    ELSIF plain THEN
-        details := NULL;
     END IF;
-    IF 'succeeded' = ALL (words) THEN
-        IF "{schema}".settle_succeeded(worker, ids, epochs, details) THEN
-            RETURN QUERY
-                SELECT (d.doc ->> 'id')::uuid, true, 'applied'::text, 'succeeded'::text
-                FROM jsonb_array_elements(outcomes) d(doc);
-            RETURN;
-        END IF;
+    SELECT b.others, b.reasons, b.statuses INTO others, reasons, statuses
+    FROM "{schema}".settle_batch(worker, ids, epochs, words, CASE WHEN NOT plain THEN details END) b;
+    IF others IS NULL THEN
+        RETURN QUERY
+            SELECT (d.doc ->> 'id')::uuid, true, 'applied'::text, d.doc ->> 'outcome'
+            FROM jsonb_array_elements(outcomes) d(doc);
+        RETURN;
     END IF;
+    FOR i IN 1 .. cardinality(others) LOOP
+        -- Its status takes the place of the word that it was given.
+        words[others[i]] := statuses[i];
+        answers[others[i]] := reasons[i];
+    END LOOP;
     RETURN QUERY
-        SELECT s.id, s.accepted, s.reason, s.status
-        FROM ROWS FROM ("{schema}".settle_each(worker, ids, epochs, words, details), unnest(nths))
-            s(id, accepted, reason, status, nth)
+        SELECT s.id, coalesce(s.reason, 'applied') = 'applied', coalesce(s.reason, 'applied'), s.status
+        FROM unnest(nths, ids, words, answers) s(nth, id, status, reason)
         ORDER BY s.nth;
 END
 $$;

@@ -1,5 +1,6 @@
 //! The calls as statements.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use taskq_core::client::{
     Cancel, Client, Enqueue, EnqueueError, EnqueueMany, EnqueueRaw, Job, JobHandle, Retry,
@@ -9,7 +10,7 @@ use taskq_core::store::{CancelOutcome, Cancelled, Retried, RetryOutcome, StoreEr
 
 use super::{InTx, Statement};
 use crate::schema::SchemaName;
-use crate::store::{check_jobs, of_jobs, printable};
+use crate::store::{check_jobs, of_job, of_jobs, printable};
 
 /// The most ids of one statement.
 const IDS: usize = 10_000;
@@ -17,6 +18,10 @@ const IDS: usize = 10_000;
 // Every name is qualified, and there is no operator: the caller's search path is their own.
 
 const ENQUEUE: &str = r#"
+SELECT pg_catalog.json_build_array(e.id, e.outcome, e.status)::pg_catalog.text
+FROM "{schema}".enqueue($1::pg_catalog.text::pg_catalog.jsonb) e"#;
+
+const ENQUEUE_MANY: &str = r#"
 SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_array(e.id, e.outcome, e.status) ORDER BY e.nth), '[]')::pg_catalog.text
 FROM "{schema}".enqueue_many($1::pg_catalog.text::pg_catalog.jsonb) WITH ORDINALITY e(id, outcome, status, nth)"#;
 
@@ -37,11 +42,9 @@ impl<J: Job> InTx for Enqueue<J> {
     fn statement(self) -> Result<Statement<JobHandle<J>, EnqueueError>, EnqueueError> {
         let prepared = self.prepare()?;
         let schema = schema_of(prepared.client())?;
-        let json = documents(std::slice::from_ref(prepared.job()))?;
-        Ok(Statement::new(schema, ENQUEUE, json, move |text| match enqueued(text)?[..] {
-            [answer] => prepared.answered(answer),
-            _ => Err(StoreError::Answer { message: "one job got not one answer".to_owned() }.into()),
-        }))
+        check_jobs([prepared.job()])?;
+        let json = of_job(prepared.job(), Notify::Default)?.0;
+        Ok(Statement::new(schema, ENQUEUE, json, move |text| prepared.answered(enqueued(read(text)?)?)))
     }
 }
 
@@ -53,7 +56,7 @@ impl<J: Job> InTx for EnqueueMany<J> {
         let prepared = self.prepare()?;
         let schema = schema_of(prepared.client())?;
         let json = documents(prepared.jobs())?;
-        Ok(Statement::new(schema, ENQUEUE, json, move |text| prepared.answered(&enqueued(text)?)))
+        Ok(Statement::new(schema, ENQUEUE_MANY, json, move |text| prepared.answered(&all_enqueued(text)?)))
     }
 }
 
@@ -64,7 +67,7 @@ impl InTx for EnqueueRaw {
     fn statement(self) -> Result<Statement<Vec<Enqueued>, EnqueueError>, EnqueueError> {
         let (client, jobs) = self.prepare()?;
         let schema = schema_of(&client)?;
-        Ok(Statement::new(schema, ENQUEUE, documents(&jobs)?, |text| Ok(enqueued(text)?)))
+        Ok(Statement::new(schema, ENQUEUE_MANY, documents(&jobs)?, |text| Ok(all_enqueued(text)?)))
     }
 }
 
@@ -81,7 +84,7 @@ impl InTx for Cancel {
                 let outcome = CancelOutcome::from_word(&word).ok_or_else(|| unknown(&word))?;
                 Ok(Cancelled { id, outcome, status })
             };
-            rows(text)?.into_iter().map(cancelled).collect()
+            read::<Vec<_>>(text)?.into_iter().map(cancelled).collect()
         }))
     }
 }
@@ -98,7 +101,7 @@ impl InTx for Retry {
                 let outcome = RetryOutcome::from_word(&word).ok_or_else(|| unknown(&word))?;
                 Ok(Retried { id, outcome, status })
             };
-            rows(text)?.into_iter().map(retried).collect()
+            read::<Vec<_>>(text)?.into_iter().map(retried).collect()
         }))
     }
 }
@@ -113,7 +116,7 @@ pub(super) fn schema_of(client: &Client) -> Result<SchemaName, StoreError> {
 #[derive(Deserialize)]
 struct Row(JobId, String, Option<Status>);
 
-fn rows(text: &str) -> Result<Vec<Row>, StoreError> {
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::Answer { message: error.to_string() })
 }
 
@@ -121,12 +124,13 @@ fn unknown(word: &str) -> StoreError {
     StoreError::Answer { message: format!("unknown outcome {word:?}") }
 }
 
-fn enqueued(text: &str) -> Result<Vec<Enqueued>, StoreError> {
-    let enqueued = |Row(id, word, status)| {
-        let outcome = EnqueueOutcome::from_word(&word).ok_or_else(|| unknown(&word))?;
-        Ok(Enqueued { id, outcome, status })
-    };
-    rows(text)?.into_iter().map(enqueued).collect()
+fn enqueued(Row(id, word, status): Row) -> Result<Enqueued, StoreError> {
+    let outcome = EnqueueOutcome::from_word(&word).ok_or_else(|| unknown(&word))?;
+    Ok(Enqueued { id, outcome, status })
+}
+
+fn all_enqueued(text: &str) -> Result<Vec<Enqueued>, StoreError> {
+    read::<Vec<_>>(text)?.into_iter().map(enqueued).collect()
 }
 
 fn documents(jobs: &[NewJob]) -> Result<String, StoreError> {

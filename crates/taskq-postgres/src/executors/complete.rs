@@ -139,7 +139,13 @@ impl CompleteIn for Context {
             Document { worker: self.worker(), job: self.id(), epoch: self.epoch(), result: &result };
         let json =
             serde_json::to_string(&document).map_err(|error| StoreError::invalid(error.to_string()))?;
-        Ok(Statement::new(schema, COMPLETE, json, read))
+        let ctx = self.clone();
+        Ok(Statement::new(schema, COMPLETE, json, move |text| {
+            read(text)?;
+            // Before the commit, after which the store lists the attempt no more.
+            ctx.note_completed();
+            Ok(())
+        }))
     }
 }
 

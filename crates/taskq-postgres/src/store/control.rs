@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use taskq_core::model::{ActorName, JobId, QueueName, Status};
 use taskq_core::store::{
-    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, Retried, RetriedBatch, RetryOutcome,
-    StoreError,
+    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, QueueMode, QueueSet, Retried, RetriedBatch,
+    RetryOutcome, StoreError,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -88,6 +88,24 @@ impl Calls {
         let (kind, name) = names(&part);
         let rows = self.client.query(&self.statements.resume, &[&kind, &name]).await?;
         Columns::of(only(&rows)?).read()
+    }
+
+    pub(super) async fn set_queue(
+        self: Arc<Self>,
+        queue: QueueName,
+        mode: QueueMode,
+        limit: u32,
+    ) -> Result<QueueSet, StoreError> {
+        let rows = self
+            .client
+            .query(&self.statements.set_queue, &[&queue.as_str(), &mode.as_str(), &bound(limit)])
+            .await?;
+        let mut columns = Columns::of(only(&rows)?);
+        Ok(QueueSet {
+            changed: columns.read()?,
+            merged: columns.read_as(|count: i64| u64::try_from(count))?,
+            more: columns.read()?,
+        })
     }
 }
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::ser::SerializeSeq;
 pub(super) use taskq_core::model::Notify;
 use taskq_core::model::{
-    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, IdempotencyKey, JobId, Json, Keep, NewJob, OnFinished, Outcome,
-    RetryPolicy, Schedule, Settlement,
+    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, Keep, NewJob,
+    OnFinished, Outcome, RetryPolicy, Schedule, Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
 use uuid::Uuid;
@@ -48,6 +48,8 @@ struct JobDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_context: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    fairness_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_finished: Option<&'static str>,
@@ -81,6 +83,7 @@ impl<'a> JobDocument<'a> {
             tags: &job.tags,
             metadata: job.metadata.as_ref(),
             trace_context: job.trace_context.as_deref(),
+            fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
             idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
             on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
             keep: (job.keep == Keep::None).then_some("none"),
@@ -108,7 +111,7 @@ pub(crate) fn check_jobs<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Resu
 }
 
 /// Writes the document of `enqueue`.
-pub(super) fn of_job(job: &NewJob, notify: Notify) -> Result<JsonbText, StoreError> {
+pub(crate) fn of_job(job: &NewJob, notify: Notify) -> Result<JsonbText, StoreError> {
     let text = serde_json::to_string(&JobDocument::of(job, notify));
     text.map(JsonbText).map_err(|error| StoreError::invalid(format!("no JSON document: {error}")))
 }

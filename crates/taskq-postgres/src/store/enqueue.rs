@@ -5,7 +5,6 @@ use std::sync::Arc;
 use taskq_core::model::{EnqueueOutcome, Enqueued, JobId, Keep, NewJob, OnFinished, Schedule, Status};
 use taskq_core::store::StoreError;
 use tokio::time::{Instant, sleep_until};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
@@ -44,14 +43,17 @@ impl Calls {
         Ok(answers)
     }
 
-    /// Writes jobs in one statement.
+    /// Writes jobs, in the way that costs least for so many.
     async fn write(&self, jobs: &[(NewJob, Notify)]) -> Result<Vec<Enqueued>, StoreError> {
+        if let Some(answers) = self.write_staged(jobs).await? {
+            return Ok(answers);
+        }
         let rows = match jobs {
             [(job, notify)] if is_plain(job) => return Ok(vec![self.write_plain(job, *notify).await?]),
             [(job, notify)] => self.client.query(&self.statements.enqueue, &[&of_job(job, *notify)?]).await,
             jobs => self.client.query(&self.statements.enqueue_many, &[&of_jobs(jobs)?]).await,
         };
-        rows?.iter().map(enqueued).collect()
+        rows?.iter().map(|row| enqueued(&mut Columns::of(row))).collect()
     }
 
     /// Writes one job of common fields, without a document.
@@ -118,6 +120,7 @@ fn is_plain(job: &NewJob) -> bool {
         schedule_to_close: None,
         start_to_close: None,
         retry_policy: None,
+        fairness_key: None,
         tags,
         metadata: None,
         trace_context: None,
@@ -133,8 +136,8 @@ fn is_plain(job: &NewJob) -> bool {
     *schedule == Schedule::Now && tags.is_empty()
 }
 
-fn enqueued(row: &Row) -> Result<Enqueued, StoreError> {
-    let mut columns = Columns::of(row);
+/// Reads the answer to one job: id, outcome and status.
+pub(super) fn enqueued(columns: &mut Columns<'_>) -> Result<Enqueued, StoreError> {
     Ok(Enqueued {
         id: JobId(columns.read::<Uuid>()?),
         outcome: columns.read_as(|word: String| match word.as_str() {

@@ -1,6 +1,7 @@
 //! The store: what [`Store`] asks, as calls of the schema's functions.
 
 mod control;
+mod copy;
 mod documents;
 mod enqueue;
 mod observe;
@@ -23,12 +24,12 @@ use taskq_core::model::{
 };
 use taskq_core::store::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
+    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueMode, QueueSet, QueueSummary, Reclaimed,
+    Registration, Retried, RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
 };
 
 pub(crate) use self::control::printable;
-pub(crate) use self::documents::{check_jobs, of_jobs};
+pub(crate) use self::documents::{check_jobs, of_job, of_jobs};
 use self::statements::Statements;
 use crate::connect::ConnectOptions;
 use crate::dsn::{Dsn, Role};
@@ -247,6 +248,10 @@ impl Store for PostgresStore {
 
     async fn resume(&self, part: LanePart) -> Result<bool, StoreError> {
         self.run(|calls| calls.resume(part)).await
+    }
+
+    async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
+        self.run(|calls| calls.set_queue(queue, mode, limit)).await
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {

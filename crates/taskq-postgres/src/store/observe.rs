@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use taskq_core::model::{
-    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, OutcomeKind, QueueName,
+    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, Keep, OutcomeKind, QueueName,
     RetryPolicy, Status, WorkerId,
 };
 use taskq_core::store::{
@@ -104,6 +104,7 @@ impl Calls {
                     queue: columns.read_as(|text: String| text.try_into())?,
                     mode: columns.read_as(|word: String| match word.as_str() {
                         "strict_fifo" => Ok(QueueMode::StrictFifo),
+                        "round_robin" => Ok(QueueMode::RoundRobin),
                         _ => Err(format!("unknown mode {word:?}")),
                     })?,
                     scheduled: capped_count(&mut columns)?,
@@ -197,12 +198,15 @@ fn record(row: &Row) -> Result<JobRecord, StoreError> {
         retry_policy: c.read_as(|policy: Option<Jsonb>| {
             policy.map(|policy| policy.0.parse::<RetryPolicy>()).transpose()
         })?,
+        fairness_key: c.read_as(|key: Option<String>| key.map(TryInto::try_into).transpose())?,
         error: error(c)?,
         result: json(c)?,
         progress: json(c)?,
         tags: c.read::<Option<Vec<String>>>()?.unwrap_or_default(),
         metadata: json(c)?,
         trace_context: c.read()?,
+        keep: c
+            .read_as(|word: String| Keep::from_word(&word).ok_or_else(|| format!("unknown word {word:?}")))?,
     })
 }
 

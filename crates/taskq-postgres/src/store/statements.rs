@@ -27,14 +27,19 @@ statements! {
     enqueue_plain: r#"SELECT "{schema}".enqueue_plain($1, $2, $3, $4, $5, $6, $7, $8)"#,
         [UUID, TEXT, TEXT, JSONB, INT4, INT2, INT2, BOOL];
     enqueue_many: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
+    prepare_staging: r#"SELECT "{schema}".prepare_staging()"#, [];
+    stage: r#"COPY pg_temp."{schema}_staged" (nth, id, queue, actor, payload, payload_version, priority, max_attempts,
+        notify, scheduled_at, delay, schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, keep)
+        FROM STDIN (FORMAT binary)"#, [];
+    enqueue_staged: r#"SELECT nth, id, outcome, status FROM "{schema}".enqueue_staged($1)"#, [INT8];
     /// Channel and payload.
     notify: "SELECT pg_catalog.pg_notify($1, $2)", [TEXT, TEXT];
     register: r#"SELECT "{schema}".register_worker($1, $2, $3, $4, $5)"#,
         [UUID, TEXT_ARRAY, TEXT_ARRAY, INTERVAL, JSONB];
     claim: r#"SELECT id, queue, actor, epoch, attempt, max_attempts, priority, payload, payload_version,
-        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context
-        FROM "{schema}".claim_slots($1, $2, $3, $4, $5)"#,
-        [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4];
+        scheduled_at, schedule_to_close, start_to_close, metadata, tags, trace_context, cohort, "{schema}".clock()
+        FROM "{schema}".claim_slots($1, $2, $3, $4, $5, $6, $7)"#,
+        [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4, TEXT_ARRAY, TEXT_ARRAY];
     settle: r#"SELECT applied, others, reasons, statuses FROM "{schema}".settle_batch($1, $2, $3, $4, $5)"#,
         [UUID, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, JSONB_ARRAY];
     complete: r#"SELECT id, reason, status FROM "{schema}".complete($1, $2, $3, $4)"#, [UUID, UUID, INT8, JSONB];
@@ -55,6 +60,7 @@ statements! {
     retry_matching: r#"SELECT retried, scanned_to FROM "{schema}".retry_matching($1, $2, $3)"#, [JSONB, INT4, UUID];
     pause: r#"SELECT "{schema}".pause($1, $2)"#, [TEXT, TEXT];
     resume: r#"SELECT "{schema}".resume($1, $2)"#, [TEXT, TEXT];
+    set_queue: r#"SELECT changed, merged, more FROM "{schema}".set_queue($1, $2, $3)"#, [TEXT, TEXT, INT4];
     paused_actors: include_str!("../../sql/queries/paused_actors.sql"), [];
     records: include_str!("../../sql/queries/records.sql"), [UUID_ARRAY];
     page: include_str!("../../sql/queries/page.sql"), [TEXT, TEXT, TEXT, UUID, INT8];

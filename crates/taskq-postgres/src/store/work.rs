@@ -4,16 +4,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use taskq_core::model::{
-    ActorName, ClaimedJob, Epoch, InvalidName, JobId, Json, QueueName, SettleReason, Settled, Settlement,
-    WorkerId,
+    ActorName, ClaimedJob, Epoch, FairnessKey, InvalidName, JobId, Json, QueueName, SettleReason, Settled,
+    Settlement, WorkerId,
 };
-use taskq_core::store::{ClaimRequest, Claimed, StoreError};
+use taskq_core::store::{ClaimRequest, Claimed, StoreError, Turn};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
 use super::documents::{SettlementColumns, of_settlements};
 use crate::codec::{Columns, Interval, Jsonb, JsonbText, Time, only};
+
+/// The column of a claim's answer that says when it was given.
+const CLAIMED_AT: usize = 16;
 
 impl Calls {
     pub(super) async fn claim(self: Arc<Self>, request: ClaimRequest) -> Result<Claimed, StoreError> {
@@ -22,16 +25,35 @@ impl Calls {
             request.queues.iter().map(|wanted| i32::try_from(wanted.slots).unwrap_or(i32::MAX)).collect();
         let lease = Interval(request.lease);
         let oversample = i32::from(request.oversample);
+        let turns = || request.queues.iter().map(|wanted| wanted.turn.as_ref());
+        let actors: Vec<_> = turns().map(|turn| turn.map(|turn| turn.actor.as_str())).collect();
+        let cohorts: Vec<_> =
+            turns().map(|turn| turn.map(|turn| cohort_text(turn.cohort.as_ref()))).collect();
         let rows = self
             .claim
-            .query(&self.statements.claim, &[&request.worker.0, &queues, &slots, &lease, &oversample])
+            .query(
+                &self.statements.claim,
+                &[&request.worker.0, &queues, &slots, &lease, &oversample, &actors, &cohorts],
+            )
             .await?;
         let (mut queue_names, mut actor_names) = (Names::default(), Names::default());
-        let jobs = rows
-            .iter()
-            .map(|row| claimed(row, &mut queue_names, &mut actor_names))
-            .collect::<Result<_, _>>()?;
-        Ok(Claimed { jobs, more: false })
+        let mut claim = Claimed { jobs: Vec::with_capacity(rows.len()), ..Claimed::default() };
+        for (nth, row) in rows.iter().enumerate() {
+            let (job, cohort) = claimed(row, &mut queue_names, &mut actor_names)?;
+            // Only a queue whose lanes take turns has cohorts; the rows of one queue follow each other.
+            if let Some(cohort) = cohort {
+                let of_queue =
+                    |next: &Row| next.try_get::<_, &str>(1).is_ok_and(|queue| queue == job.queue.as_str());
+                if !rows.get(nth + 1).is_some_and(of_queue) {
+                    claim.turns.push((job.queue.clone(), turn(job.actor.clone(), cohort)?));
+                }
+            }
+            claim.jobs.push(job);
+        }
+        // The start of the statement, the same in every row.
+        let at = rows.first().map(|row| Columns::at(row, CLAIMED_AT).read::<Time>()).transpose()?;
+        claim.at = at.map(|time| time.0);
+        Ok(claim)
     }
 
     pub(super) async fn settle(
@@ -131,13 +153,24 @@ impl<T: Clone + FromStr<Err = InvalidName>> Names<T> {
     }
 }
 
-fn claimed(
-    row: &Row,
+/// A cohort as the column has it.
+fn cohort_text(cohort: Option<&FairnessKey>) -> &str {
+    cohort.map_or("", FairnessKey::as_str)
+}
+
+fn turn(actor: ActorName, cohort: &str) -> Result<Turn, StoreError> {
+    let cohort = (!cohort.is_empty()).then(|| FairnessKey::new(cohort)).transpose();
+    Ok(Turn { actor, cohort: cohort.map_err(|error| answer(error.to_string()))? })
+}
+
+/// Reads a job and, if its queue's lanes take turns, its cohort.
+fn claimed<'r>(
+    row: &'r Row,
     queues: &mut Names<QueueName>,
     actors: &mut Names<ActorName>,
-) -> Result<ClaimedJob, StoreError> {
+) -> Result<(ClaimedJob, Option<&'r str>), StoreError> {
     let mut columns = Columns::of(row);
-    Ok(ClaimedJob {
+    let job = ClaimedJob {
         id: JobId(columns.read::<Uuid>()?),
         queue: columns.read_as(|text: &str| queues.of(text))?,
         actor: columns.read_as(|text: &str| actors.of(text))?,
@@ -153,5 +186,7 @@ fn claimed(
         metadata: columns.read::<Option<Jsonb>>()?.map(|json| json.0),
         tags: columns.read::<Option<Vec<String>>>()?.unwrap_or_default(),
         trace_context: columns.read()?,
-    })
+    };
+    let cohort = columns.read()?;
+    Ok((job, cohort))
 }

@@ -28,7 +28,7 @@ async fn refusal(dsn: &str) -> StoreError {
 }
 
 /// The database's DSN for another role.
-fn as_role(database: &TestDatabase, role: &str, password: &str) -> String {
+pub(crate) fn as_role(database: &TestDatabase, role: &str, password: &str) -> String {
     let config: tokio_postgres::Config = database.dsn().parse().unwrap();
     let host = match &config.get_hosts()[0] {
         tokio_postgres::config::Host::Tcp(host) => host.clone(),
@@ -201,7 +201,7 @@ async fn hostile_defaults_change_nothing() {
     store.enqueue(vec![job("q"), scheduled]).await.unwrap();
     let request = taskq_core::store::ClaimRequest {
         worker,
-        queues: vec![taskq_core::store::QueueSlots { queue: queue("q"), slots: 5 }],
+        queues: vec![taskq_core::store::QueueSlots { queue: queue("q"), slots: 5, turn: None }],
         lease: Duration::from_mins(10),
         oversample: 2,
     };

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use taskq_contract::Harness;
 use taskq_core::store::{Store, Wake, Wakes};
 use taskq_postgres::{ConnectOptions, MigrateError, Migrator, PostgresStore, SchemaName};
-use taskq_testkit::{TestDatabase, shared_server};
+use taskq_testkit::{Cluster, TestDatabase, shared_server};
 use tokio::time::timeout;
 
 /// How long a test waits for what must come.
@@ -38,7 +38,12 @@ pub(crate) async fn empty() -> TestDatabase {
 
 /// A migrated database.
 pub(crate) async fn migrated() -> TestDatabase {
-    let template = shared_server().await.template("postgres_migrated", migrate).await.unwrap();
+    migrated_on(shared_server().await).await
+}
+
+/// A migrated database on a server of the test's own.
+pub(crate) async fn migrated_on(server: &Cluster) -> TestDatabase {
+    let template = server.template("postgres_migrated", migrate).await.unwrap();
     template.database().await.unwrap()
 }
 

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod behaviours;
+mod bounds;
+mod bulk;
 mod connect;
 mod database;
 mod migrate;

@@ -37,7 +37,7 @@ impl<'a> ByHand<'a> {
         let job = NewJob::new(queue(), actor(), Json::from_text("null".to_owned(), 100).unwrap());
         let id = job.id;
         self.taskq.enqueue_raw(vec![job]).await.unwrap();
-        let queues = vec![QueueSlots { queue: queue(), slots: 1 }];
+        let queues = vec![QueueSlots { queue: queue(), slots: 1, turn: None }];
         let request = ClaimRequest { worker: self.worker, queues, lease: self.lease, oversample: 2 };
         let claimed = self.taskq.store().claim(request).await.unwrap().jobs;
         assert_eq!((claimed.len(), claimed[0].id), (1, id));

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::prepared::{Slip, handles};
 use super::{Enqueue, METADATA_LIMIT, PreparedMany, element, new_job, settings};
 use crate::client::{Client, EnqueueError, Job, JobHandle};
-use crate::model::{Json, Keep, NewJob, Notify, QueueName, RetryPolicy, Schedule};
+use crate::model::{FairnessKey, Json, Keep, NewJob, Notify, QueueName, RetryPolicy, Schedule};
 
 /// Jobs about to be enqueued in one call, all of them or, when one is refused, none: await it, after changing what
 /// shall be different for every one of them.

@@ -21,8 +21,8 @@ pub use raw::EnqueueRaw;
 
 use super::{Client, EnqueueError, Job, JobHandle};
 use crate::model::{
-    ActorName, IdempotencyKey, InvalidName, Json, Keep, NewJob, Notify, OnFinished, PAYLOAD_LIMIT, QueueName,
-    RetryPolicy, Schedule,
+    ActorName, FairnessKey, IdempotencyKey, InvalidName, Json, Keep, NewJob, Notify, OnFinished,
+    PAYLOAD_LIMIT, QueueName, RetryPolicy, Schedule,
 };
 
 /// The largest metadata, in bytes of its JSON text.

@@ -59,6 +59,16 @@ macro_rules! methods {
             self.change(|job| job.tags.push(tag.clone()))
         }
 
+        /// Puts it into a cohort, such as one tenant's jobs: in a queue in
+        /// [`RoundRobin`](crate::store::QueueMode::RoundRobin) mode cohorts take turns, however many jobs each has. Any other
+        /// queue refuses a job with a key, since it would do nothing there.
+        pub fn fairness_key(self, key: &str) -> Self {
+            self.try_change(|job| {
+                job.fairness_key = Some(FairnessKey::new(key)?);
+                Ok(())
+            })
+        }
+
         /// Attaches data of the caller's own, which must serialise to a JSON object of at most 64 KiB.
         pub fn metadata(self, metadata: &impl Serialize) -> Self {
             self.try_change(|job| {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::super::{ClaimRequest, Claimed, QueueSlots, StoreError};
+use super::super::{ClaimRequest, Claimed, QueueMode, QueueSlots, StoreError};
 use super::clock::later;
 use super::state::{End, State};
 use super::validate;
@@ -26,12 +26,19 @@ impl State {
             }
         }
         let actors = session.actors.difference(&self.paused.actors).cloned().collect();
-        let mut jobs = Vec::new();
-        for QueueSlots { queue, slots } in &request.queues {
+        let (mut jobs, mut turns) = (Vec::new(), Vec::new());
+        for QueueSlots { queue, slots, turn } in &request.queues {
             if self.paused.queues.contains(queue) {
                 continue;
             }
-            self.claim_from(queue, &actors, *slots, request.worker, now, &mut jobs);
+            let by = (request.worker, now);
+            match self.mode(queue) {
+                QueueMode::StrictFifo => self.claim_in_order(queue, &actors, *slots, by, &mut jobs),
+                QueueMode::RoundRobin => {
+                    let turn = self.claim_turns(queue, &actors, *slots, turn.as_ref(), by, &mut jobs);
+                    turns.extend(turn.map(|turn| (queue.clone(), turn)));
+                }
+            }
         }
         if !jobs.is_empty() {
             let session = self.alive_mut(request.worker, now)?;
@@ -39,37 +46,50 @@ impl State {
                 session.lease_expires_at = later(now, request.lease);
             }
         }
-        Ok(Claimed { jobs, more: false })
+        let at = (!jobs.is_empty()).then_some(now);
+        Ok(Claimed { jobs, turns, more: false, at })
     }
 
-    fn claim_from(
+    fn claim_in_order(
         &mut self,
         queue: &QueueName,
         actors: &BTreeSet<ActorName>,
         slots: u32,
-        worker: WorkerId,
-        now: Timestamp,
+        (worker, now): (WorkerId, Timestamp),
         claimed: &mut Vec<ClaimedJob>,
     ) {
+        // What came back, or was enqueued, while the lanes still took turns.
+        self.merge_cohorts(queue, |actor| actors.contains(actor), usize::MAX);
         let mut free = slots;
         while free > 0
             && let Some(id) = self.head(queue, actors)
         {
-            if self.jobs[&id].schedule_to_close.is_some_and(|deadline| deadline <= now) {
-                let error = ErrorRecord::new("deadline", "the deadline passed before an attempt started");
-                self.end(id, now, End { status: Status::Failed, result: None, error: Some(error) });
-            } else {
-                claimed.push(as_claimed(self.start(id, worker, now)));
-                free -= 1;
-            }
+            free -= u32::from(self.claim_one(id, worker, now, claimed));
         }
+    }
+
+    /// Starts a ready job, or ends it if its deadline has passed; returns whether it was started.
+    pub(super) fn claim_one(
+        &mut self,
+        id: JobId,
+        worker: WorkerId,
+        now: Timestamp,
+        claimed: &mut Vec<ClaimedJob>,
+    ) -> bool {
+        if self.jobs[&id].schedule_to_close.is_some_and(|deadline| deadline <= now) {
+            let error = ErrorRecord::new("deadline", "the deadline passed before an attempt started");
+            self.end(id, now, End { status: Status::Failed, result: None, error: Some(error) });
+            return false;
+        }
+        claimed.push(as_claimed(self.start(id, worker, now)));
+        true
     }
 
     /// The job that comes first among the lanes' heads.
     fn head(&self, queue: &QueueName, actors: &BTreeSet<ActorName>) -> Option<JobId> {
         let lanes = self.ready.get(queue)?;
-        let heads = actors.iter().filter_map(|actor| lanes.get(actor)?.first());
-        heads.min().map(|(_, _, id)| *id)
+        let served = lanes.iter().filter(|(lane, _)| actors.contains(&lane.actor));
+        served.filter_map(|(_, jobs)| jobs.first()).min().map(|(.., id)| *id)
     }
 }
 
@@ -82,7 +102,7 @@ fn check(request: &ClaimRequest) -> Result<(), StoreError> {
         return Err(StoreError::invalid("no queue to claim from"));
     }
     let mut seen = BTreeSet::new();
-    for (index, QueueSlots { queue, slots }) in request.queues.iter().enumerate() {
+    for (index, QueueSlots { queue, slots, .. }) in request.queues.iter().enumerate() {
         let message = if !(1..=SLOTS_LIMIT).contains(slots) {
             format!("slots is not between 1 and {SLOTS_LIMIT}")
         } else if !seen.insert(queue) {

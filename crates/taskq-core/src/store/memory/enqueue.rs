@@ -16,7 +16,10 @@ use crate::model::{
 impl State {
     pub(super) fn enqueue(&mut self, now: Timestamp, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
         for (index, job) in jobs.iter().enumerate() {
-            validate::element(index, validate::job(job).and_then(|()| deadline(now, job)))?;
+            validate::element(
+                index,
+                validate::job(job).and_then(|()| self.check_fairness(job)).and_then(|()| deadline(now, job)),
+            )?;
         }
         Ok(jobs.into_iter().map(|job| self.enqueue_one(now, job)).collect())
     }
@@ -84,12 +87,14 @@ fn record(now: Timestamp, job: NewJob) -> JobRecord {
         schedule_to_close: job.schedule_to_close.map(whole_micros),
         start_to_close: job.start_to_close.map(whole_micros_of),
         retry_policy: job.retry_policy.map(stored_policy),
+        fairness_key: job.fairness_key,
         error: None,
         result: None,
         progress: None,
         tags: job.tags,
         metadata: job.metadata,
         trace_context: job.trace_context,
+        keep: job.keep,
     }
 }
 

@@ -19,6 +19,7 @@ mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod validate;
 mod workers;
 
@@ -34,8 +35,8 @@ pub(crate) use validate::job as check_job;
 
 use super::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
+    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueMode, QueueSet, QueueSummary, Reclaimed,
+    Registration, Retried, RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
     ActorName, AttemptRecord, Enqueued, Epoch, JobId, JobRecord, Json, NewJob, Outcome, QueueName, Settled,
@@ -210,6 +211,10 @@ impl Store for MemoryStore {
 
     async fn resume(&self, part: LanePart) -> Result<bool, StoreError> {
         Ok(self.verb(|state, _| state.resume(&part)))
+    }
+
+    async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
+        self.verb(|state, _| state.set_queue(&queue, mode, limit))
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {

@@ -33,7 +33,9 @@ impl State {
             LanePart::Actor(actor) => {
                 let resumed = self.paused.actors.remove(actor);
                 if resumed {
-                    for (queue, _) in self.ready.iter().filter(|(_, lanes)| lanes.contains_key(actor)) {
+                    for (queue, _) in
+                        self.ready.iter().filter(|(_, lanes)| lanes.keys().any(|lane| lane.actor == *actor))
+                    {
                         self.hints.ready(queue);
                     }
                 }

@@ -7,12 +7,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::{
-    ActorSummary, Count, Ending, JobFilter, QueueMode, QueueSummary, Stats, StoreError, WorkerState,
-    WorkerSummary,
+    ActorSummary, Count, Ending, JobFilter, QueueSummary, Stats, StoreError, WorkerState, WorkerSummary,
 };
 use super::state::{Lane, State};
 use super::workers::Session;
-use crate::model::{AttemptRecord, Epoch, JobId, JobRecord, QueueName, Status, WorkerId};
+use crate::model::{ActorName, AttemptRecord, Epoch, JobId, JobRecord, QueueName, Status, WorkerId};
 
 /// The longest page of jobs.
 const PAGE_LIMIT: u32 = 1_000;
@@ -60,7 +59,8 @@ impl State {
         let unfinished = self.jobs.values().filter(|job| !job.status.is_terminal());
         let of_jobs = unfinished.map(|job| &job.queue);
         let of_workers = self.alive_sessions(now).flat_map(|session| &session.queues);
-        let names: BTreeSet<&QueueName> = of_jobs.chain(of_workers).chain(&self.paused.queues).collect();
+        let names: BTreeSet<&QueueName> =
+            of_jobs.chain(of_workers).chain(&self.paused.queues).chain(self.modes.keys()).collect();
         names.into_iter().map(|queue| self.queue(now, queue)).collect()
     }
 
@@ -72,7 +72,7 @@ impl State {
         let head = self.ready.get(queue).and_then(|lanes| lanes.values().filter_map(Lane::first).min());
         QueueSummary {
             queue: queue.clone(),
-            mode: QueueMode::StrictFifo,
+            mode: self.mode(queue),
             scheduled: count(Status::Scheduled),
             pending: count(Status::Pending),
             running: count(Status::Running),
@@ -121,11 +121,15 @@ impl State {
     fn unserved(&self, now: Timestamp) -> Vec<ActorSummary> {
         let mut unserved = Vec::new();
         for (queue, lanes) in &self.ready {
-            for (actor, lane) in lanes {
+            let mut by_actor: BTreeMap<&ActorName, usize> = BTreeMap::new();
+            for (lane, jobs) in lanes {
+                *by_actor.entry(&lane.actor).or_default() += jobs.len();
+            }
+            for (actor, jobs) in by_actor {
                 let serves =
                     |session: &Session| session.queues.contains(queue) && session.actors.contains(actor);
                 if !self.alive_sessions(now).any(serves) {
-                    let pending = Count::of(lane.len() as u64);
+                    let pending = Count::of(jobs as u64);
                     unserved.push(ActorSummary { queue: queue.clone(), actor: actor.clone(), pending });
                 }
             }

@@ -9,7 +9,8 @@ use super::clock::later;
 use super::state::{Burnt, End, Next, Return, State};
 use super::validate;
 use crate::model::{
-    ErrorRecord, JobId, JobRecord, Outcome, OutcomeKind, SettleReason, Settled, Settlement, Status, WorkerId,
+    ErrorRecord, JobId, JobRecord, Keep, Outcome, OutcomeKind, SettleReason, Settled, Settlement, Status,
+    WorkerId,
 };
 
 impl State {
@@ -24,7 +25,12 @@ impl State {
         }
         let alive = self.alive(worker, now).is_ok();
         let settle_one = |settlement| self.settle_one(now, worker, alive, settlement);
-        Ok(settlements.into_iter().map(settle_one).collect())
+        let settled: Vec<_> = settlements.into_iter().map(settle_one).collect();
+        // At the end, so that an attempt that stands in the call twice is known for what it is.
+        for settled in &settled {
+            self.let_go(settled);
+        }
+        Ok(settled)
     }
 
     /// Settles one attempt; the caller knows of no call of several.
@@ -36,7 +42,18 @@ impl State {
     ) -> Result<Settled, StoreError> {
         validate::outcome(&settlement.outcome).map_err(StoreError::invalid)?;
         let alive = self.alive(worker, now).is_ok();
-        Ok(self.settle_one(now, worker, alive, settlement))
+        let settled = self.settle_one(now, worker, alive, settlement);
+        self.let_go(&settled);
+        Ok(settled)
+    }
+
+    /// Forgets a job that has just succeeded and keeps nothing.
+    fn let_go(&mut self, settled: &Settled) {
+        let has_succeeded =
+            settled.reason == SettleReason::Applied && settled.status == Some(Status::Succeeded);
+        if has_succeeded && self.jobs.get(&settled.id).is_some_and(|job| job.keep == Keep::None) {
+            self.remove(settled.id);
+        }
     }
 
     fn settle_one(

@@ -6,21 +6,23 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::super::Turn;
 use super::clock::later;
 use super::hints::Hints;
 use super::keys::Keys;
 use super::leader::Leader;
 use super::pause::Paused;
+use super::turns::Modes;
 use super::workers::Session;
 use crate::model::{
-    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, Notify, OutcomeKind, QueueName,
+    AttemptRecord, Epoch, ErrorRecord, FairnessKey, JobId, JobRecord, Json, Notify, OutcomeKind, QueueName,
     Status, WorkerId,
 };
 
 /// A ready job's place in its lane: by priority, the highest first, then by time, then by id.
 pub(super) type Place = (Reverse<i16>, Timestamp, JobId);
 
-/// The ready jobs of one queue and actor.
+/// The ready jobs of one queue, actor and cohort.
 pub(super) type Lane = BTreeSet<Place>;
 
 /// Everything that a store knows.
@@ -30,12 +32,16 @@ pub(super) type Lane = BTreeSet<Place>;
 pub(super) struct State {
     pub(super) jobs: BTreeMap<JobId, JobRecord>,
     pub(super) attempts: BTreeMap<(JobId, Epoch), AttemptRecord>,
-    pub(super) ready: BTreeMap<QueueName, BTreeMap<ActorName, Lane>>,
+    /// The lanes of each queue, in the order of its ring.
+    pub(super) ready: BTreeMap<QueueName, BTreeMap<Turn, Lane>>,
     pub(super) scheduled: BTreeSet<(Timestamp, JobId)>,
     pub(super) running: BTreeMap<WorkerId, BTreeSet<(Timestamp, JobId)>>,
     /// Jobs whose cancellation was asked for while they ran. Such a job never runs again unless an operator
     /// retries it, which takes the mark away, so the requests that are open are the marks of running jobs.
     pub(super) cancelling: BTreeSet<JobId>,
+    /// The cohorts of the jobs that have one, whatever their status.
+    pub(super) cohorts: BTreeMap<JobId, FairnessKey>,
+    pub(super) modes: Modes,
     pub(super) keys: Keys,
     pub(super) paused: Paused,
     pub(super) workers: BTreeMap<WorkerId, Session>,
@@ -86,6 +92,8 @@ impl State {
             scheduled: BTreeSet::new(),
             running: BTreeMap::new(),
             cancelling: BTreeSet::new(),
+            cohorts: BTreeMap::new(),
+            modes: Modes::default(),
             keys: Keys::default(),
             paused: Paused::default(),
             workers: BTreeMap::new(),
@@ -98,6 +106,9 @@ impl State {
     /// Stores a new job, scheduled or ready.
     pub(super) fn insert(&mut self, job: JobRecord, notify: Notify) {
         let id = job.id;
+        if let Some(key) = &job.fairness_key {
+            self.cohorts.insert(id, key.clone());
+        }
         self.jobs.insert(id, job);
         // A call may hold other jobs, of whom somebody is to be told.
         let before = (notify == Notify::None).then(|| self.hints.clone());
@@ -105,6 +116,13 @@ impl State {
         if let Some(before) = before {
             self.hints = before;
         }
+    }
+
+    /// Takes a ready job's cohort away: it belongs to its actor's lane then.
+    pub(super) fn merge(&mut self, id: JobId) {
+        self.unindex(id);
+        self.cohorts.remove(&id);
+        self.index(id);
     }
 
     /// Starts an attempt of a ready job and returns the job.
@@ -128,6 +146,18 @@ impl State {
         job.result = end.result;
         job.error = end.error;
         job.finished_at = Some(now);
+    }
+
+    /// Removes a job that has ended, and its attempts.
+    pub(super) fn remove(&mut self, id: JobId) {
+        self.jobs.remove(&id);
+        self.cohorts.remove(&id);
+        self.cancelling.remove(&id);
+        let attempts: Vec<_> =
+            self.attempts.range((id, Epoch(i64::MIN))..=(id, Epoch(i64::MAX))).map(|(key, _)| *key).collect();
+        for key in attempts {
+            self.attempts.remove(&key);
+        }
     }
 
     /// Ends an attempt of a running job, which becomes ready or scheduled again.
@@ -194,7 +224,7 @@ impl State {
 
     /// Finds a job that one of the ordered sets, or the caller just now, has named.
     fn indexed(&mut self, id: JobId) -> &mut JobRecord {
-        self.jobs.get_mut(&id).expect("a job is never removed")
+        self.jobs.get_mut(&id).expect("a job that has not ended is there")
     }
 
     /// Puts a job into the set of its status and leaves the hint for those who wait for it.
@@ -204,7 +234,8 @@ impl State {
             Status::Pending => {
                 self.hints.ready(&job.queue);
                 let lanes = self.ready.entry(job.queue.clone()).or_default();
-                lanes.entry(job.actor.clone()).or_default().insert(place(job));
+                let lane = Turn { actor: job.actor.clone(), cohort: self.cohorts.get(&id).cloned() };
+                lanes.entry(lane).or_default().insert(place(job));
             }
             Status::Scheduled => {
                 self.hints.due();
@@ -224,10 +255,11 @@ impl State {
         match job.status {
             Status::Pending => {
                 let lanes = self.ready.get_mut(&job.queue).expect("a ready job has its queue's lanes");
-                let lane = lanes.get_mut(&job.actor).expect("a ready job has its lane");
+                let key = Turn { actor: job.actor.clone(), cohort: self.cohorts.get(&id).cloned() };
+                let lane = lanes.get_mut(&key).expect("a ready job has its lane");
                 lane.remove(&place(job));
                 if lane.is_empty() {
-                    lanes.remove(&job.actor);
+                    lanes.remove(&key);
                 }
                 if lanes.is_empty() {
                     self.ready.remove(&job.queue);

@@ -27,7 +27,7 @@ async fn worker(store: &MemoryStore) -> WorkerId {
 }
 
 async fn claim(store: &MemoryStore, worker: WorkerId) -> JobId {
-    let queues = vec![QueueSlots { queue: QueueName::new("q").unwrap(), slots: 1 }];
+    let queues = vec![QueueSlots { queue: QueueName::new("q").unwrap(), slots: 1, turn: None }];
     let request = ClaimRequest { worker, queues, lease: LEASE, oversample: 2 };
     store.claim(request).await.unwrap().jobs[0].id
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::super::StoreError;
 use super::clock::whole_micros_of;
 use crate::model::{
-    JobId, Json, Keep, NewJob, OnFinished, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name,
+    JobId, Json, NewJob, OnFinished, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name,
 };
 
 /// The largest metadata, in bytes of its JSON text.
@@ -68,9 +68,6 @@ pub(crate) fn job(job: &NewJob) -> Check {
     }
     if let Some(context) = &job.trace_context {
         check_name("trace_context", context).map_err(|problem| problem.to_string())?;
-    }
-    if job.keep == Keep::None {
-        return Err("keep is not supported by this version".to_owned());
     }
     if job.on_finished == OnFinished::RunAgain && job.idempotency_key.is_none() {
         return Err("on_finished needs an idempotency_key".to_owned());

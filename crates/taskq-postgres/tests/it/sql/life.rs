@@ -7,7 +7,7 @@ use serde_json::json;
 use super::scene::{Scene, claim, settle};
 
 /// Counts the entries that were put into the indexes of `jobs` between two points of the log, by index.
-async fn entries(scene: &Scene, from: &str, to: &str) -> BTreeMap<String, i64> {
+pub(crate) async fn entries(scene: &Scene, from: &str, to: &str) -> BTreeMap<String, i64> {
     let query = format!(
         "SELECT c.relname::text, count(*)
          FROM pg_get_wal_records_info('{from}', '{to}') w
@@ -21,7 +21,7 @@ async fn entries(scene: &Scene, from: &str, to: &str) -> BTreeMap<String, i64> {
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-async fn position(scene: &Scene) -> String {
+pub(crate) async fn position(scene: &Scene) -> String {
     scene.value("SELECT pg_current_wal_flush_lsn()::text").await
 }
 
@@ -33,6 +33,9 @@ fn counts(entries: &BTreeMap<String, i64>) -> Vec<(&str, i64)> {
 async fn a_plain_job_writes_six_index_entries_no_attempt_and_no_event() {
     let scene = Scene::new().await;
     scene.run("CREATE EXTENSION pg_walinspect").await;
+    // Keeps what is read below from being removed, however much others write meanwhile. It goes with the session.
+    let slot = "SELECT pg_create_physical_replication_slot('life_' || pg_backend_pid(), true, true)";
+    scene.run(slot).await;
     let worker = scene.worker(1).await;
     // Once through first, so that every index has its root page.
     for _ in 0..2 {

@@ -30,7 +30,11 @@ pub(crate) struct Verdict {
 
 impl Scene {
     pub(crate) async fn new() -> Self {
-        let database = crate::database::migrated().await;
+        Self::of(crate::database::migrated().await).await
+    }
+
+    /// A session in a migrated database.
+    pub(crate) async fn of(database: TestDatabase) -> Self {
         let client = database.connect().await.unwrap();
         Self { database, client }
     }

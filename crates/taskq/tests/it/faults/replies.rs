@@ -124,7 +124,7 @@ async fn calls_whose_replies_are_swallowed_can_be_repeated() {
         info: None,
     };
     store.register_worker(registration).await.unwrap();
-    let queues = vec![QueueSlots { queue: job.queue.clone(), slots: 1 }];
+    let queues = vec![QueueSlots { queue: job.queue.clone(), slots: 1, turn: None }];
     let request = ClaimRequest { worker, queues, lease: LEASE, oversample: 2 };
     let claimed = store.claim(request).await.unwrap().jobs;
     assert_eq!(claimed.len(), 1);
