@@ -101,19 +101,43 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let connection = self.connection().await?;
+        self.answer(&connection, connection.query(sql, params)).await
+    }
+
+    /// Runs a statement in a transaction of its own that the server gives up after a while, and collects its rows. One
+    /// round trip.
+    ///
+    /// # Errors
+    /// [`StoreError::TimedOut`] when the server gave it up.
+    pub(crate) async fn query_within(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Duration,
+    ) -> Result<Vec<Row>, StoreError> {
+        let connection = self.connection().await?;
+        self.answer(&connection, connection.query_within(sql, params, limit)).await
+    }
+
+    /// Waits for an answer and judges a failure.
+    async fn answer(
+        &self,
+        connection: &Arc<Connection>,
+        call: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>>,
+    ) -> Result<Vec<Row>, StoreError> {
         let role = self.0.role;
-        match timeout(role.deadline(), connection.query(sql, params)).await {
+        match timeout(role.deadline(), call).await {
             Ok(Ok(rows)) => Ok(rows),
             Ok(Err(error)) => {
                 if error::judge(&error) == Verdict::Broken {
-                    self.discard(&connection);
+                    self.discard(connection);
                 }
                 Err(error::of_call(error, &self.0.schema))
             }
             Err(_) => {
                 // Whatever else waits on this connection waits in vain as well.
                 connection.driver.abort();
-                self.discard(&connection);
+                self.discard(connection);
                 Err(StoreError::Unavailable {
                     message: format!(
                         "no answer on the {} connection in {:?}",
@@ -257,20 +281,58 @@ impl Connection {
         }
     }
 
+    /// As [`query`](Self::query), in a transaction with a time limit.
+    async fn query_within(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Duration,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = self.prepared(sql).await?;
+        match self.transaction(limit, self.client.query(&statement, params)).await {
+            Err(error) if error::judge(&error) == Verdict::Stale => {
+                self.statements().remove(&sql.text);
+                let typed: Vec<_> = params.iter().copied().zip(sql.types.iter().cloned()).collect();
+                self.transaction(limit, self.client.query_typed(&sql.text, &typed)).await
+            }
+            result => result,
+        }
+    }
+
+    /// Sends a statement between the start and the end of a transaction. All of it is under way before the first answer
+    /// is there, so it is whole even when nobody waits for it.
+    async fn transaction(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}",
+            limit.as_millis().max(1)
+        );
+        let (begun, rows, ended) = tokio::join!(biased; self.batch(&begin), call, self.batch("COMMIT"));
+        begun?;
+        let rows = rows?;
+        ended.map(|()| rows)
+    }
+
     async fn query_prepared(
         &self,
         sql: &Sql,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let known = self.statements().get(&sql.text).cloned();
-        let statement = if let Some(statement) = known {
-            statement
-        } else {
-            let statement = self.client.prepare_typed(&sql.text, &sql.types).await?;
-            self.statements().insert(sql.text.clone(), statement.clone());
-            statement
-        };
+        let statement = self.prepared(sql).await?;
         self.client.query(&statement, params).await
+    }
+
+    async fn prepared(&self, sql: &Sql) -> Result<Statement, tokio_postgres::Error> {
+        let known = self.statements().get(&sql.text).cloned();
+        if let Some(statement) = known {
+            return Ok(statement);
+        }
+        let statement = self.client.prepare_typed(&sql.text, &sql.types).await?;
+        self.statements().insert(sql.text.clone(), statement.clone());
+        Ok(statement)
     }
 
     fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {

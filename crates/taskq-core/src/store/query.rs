@@ -172,10 +172,10 @@ pub struct Stats {
 }
 
 #[expect(clippy::ref_option, reason = "serde fixes the signature")]
-fn as_seconds<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn as_seconds<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     value.map(|duration| duration.as_secs_f64()).serialize(serializer)
 }
 
-fn in_seconds<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn in_seconds<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     value.as_secs_f64().serialize(serializer)
 }

@@ -13,3 +13,4 @@ mod outcomes;
 mod probe;
 mod reconcile;
 mod shutdown;
+mod sweeping;

@@ -10,6 +10,7 @@ macro_rules! files {
 pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
     "01.00.00_01_pre_initial.sql",
     "01.00.00_02_pre_rescue.sql",
+    "01.00.00_04_pre_sweeps.sql",
 );
 
 /// Functions, by name.
@@ -44,6 +45,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "mark_lost.sql",
     "matching.sql",
     "name_problem.sql",
+    "note_sweeps.sql",
     "outcome_problem.sql",
     "pause.sql",
     "progress_problem.sql",
@@ -62,6 +64,9 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "retry_matching.sql",
     "retry_policy_problem.sql",
     "settle.sql",
+    "sweep_backlog.sql",
+    "sweep_head.sql",
+    "sweep_rows.sql",
     "sweeps_due.sql",
     "take_keys.sql",
     "time_problem.sql",

@@ -4,8 +4,8 @@ mod control;
 mod documents;
 mod enqueue;
 mod observe;
-mod rescue;
 mod statements;
+mod sweeps;
 mod work;
 mod worker;
 
@@ -21,8 +21,9 @@ use taskq_core::model::{
 };
 use taskq_core::store::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
+    LanePart, LeaderEpoch, LeaderSummary, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried,
+    RetriedBatch, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary,
+    Swept, Wakes, WorkerSummary,
 };
 
 use self::statements::Statements;
@@ -163,41 +164,35 @@ impl Store for PostgresStore {
         self.run(|calls| calls.release_worker(worker)).await
     }
 
-    async fn promote(
+    async fn sweeps_due(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<Promoted, StoreError> {
-        self.run(|calls| calls.promote(leader, epoch, limit)).await
+        probes: Vec<SweepProbe>,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<SweepDue>, StoreError> {
+        self.run(move |calls| calls.sweeps_due(leader, epoch, probes, timeout)).await
     }
 
-    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
-        self.run(|calls| calls.sweeps_due(leader, epoch)).await
+    async fn sweep(&self, sweep: Sweep, call: SweepCall) -> Result<Swept, StoreError> {
+        self.run(move |calls| calls.sweep(sweep, call)).await
     }
 
-    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
-        self.run(|calls| calls.mark_lost(leader, epoch, limit)).await
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+        self.run(|calls| calls.reclaim(call, options)).await
     }
 
-    async fn reclaim(
+    async fn note_sweeps(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-        forgive: bool,
-        skip: Vec<JobId>,
-    ) -> Result<Vec<Reclaimed>, StoreError> {
-        self.run(|calls| calls.reclaim(leader, epoch, limit, forgive, skip)).await
+        notes: Vec<SweepNote>,
+    ) -> Result<(), StoreError> {
+        self.run(move |calls| calls.note_sweeps(leader, epoch, notes)).await
     }
 
-    async fn forget_workers(
-        &self,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        self.run(|calls| calls.forget_workers(leader, epoch, limit)).await
+    async fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
+        self.run(Calls::sweeps).await
     }
 
     async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {

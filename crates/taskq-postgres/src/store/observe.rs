@@ -262,7 +262,7 @@ fn error(columns: &mut Columns<'_>) -> Result<Option<ErrorRecord>, StoreError> {
     Ok(document.map(|json| json.parse().unwrap_or_else(|_| ErrorRecord::new("unknown", json.as_str()))))
 }
 
-fn count(columns: &mut Columns<'_>) -> Result<Count, StoreError> {
+pub(super) fn count(columns: &mut Columns<'_>) -> Result<Count, StoreError> {
     columns.read_as(|found: i64| u64::try_from(found).map(Count::of))
 }
 

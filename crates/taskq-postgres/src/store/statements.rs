@@ -37,12 +37,18 @@ statements! {
         [UUID, INTERVAL, JSONB, INTERVAL];
     held: r#"SELECT id, epoch, started_at FROM "{schema}".held($1, $2)"#, [UUID, TIMESTAMPTZ];
     release: r#"SELECT "{schema}".release_worker($1)"#, [UUID];
-    promote: r#"SELECT jobs, next_due_in FROM "{schema}".promote($1, $2, $3)"#, [UUID, INT8, INT4];
-    sweeps_due: r#"SELECT next_due_in, lease_ended, lost, forgettable FROM "{schema}".sweeps_due($1, $2)"#, [UUID, INT8];
-    mark_lost: r#"SELECT "{schema}".mark_lost($1, $2, $3)"#, [UUID, INT8, INT4];
+    sweeps_due: r#"SELECT sweep, due_in, behind, clear_to, took, batch, problem
+        FROM "{schema}".sweeps_due($1, $2, $3)"#, [UUID, INT8, JSONB];
+    promote: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".promote($1, $2, $3, $4, $5::text::uuid)"#, [UUID, INT8, INT4, TIMESTAMPTZ, TEXT];
+    mark_lost: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".mark_lost($1, $2, $3)"#, [UUID, INT8, INT4];
+    forget_workers: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".forget_workers($1, $2, $3)"#, [UUID, INT8, INT4];
     reclaim: r#"SELECT id, epoch, status, problem FROM "{schema}".reclaim($1, $2, $3, $4, $5)"#,
         [UUID, INT8, INT4, BOOL, UUID_ARRAY];
-    forget_workers: r#"SELECT "{schema}".forget_workers($1, $2, $3)"#, [UUID, INT8, INT4];
+    note_sweeps: r#"SELECT "{schema}".note_sweeps($1, $2, $3)"#, [UUID, INT8, JSONB];
+    sweeps: include_str!("../../sql/queries/sweeps.sql"), [TEXT_ARRAY];
     cancel: r#"SELECT id, outcome, status FROM "{schema}".cancel($1, $2)"#, [UUID_ARRAY, TEXT];
     cancel_matching: r#"SELECT cancelled, requested, scanned_to FROM "{schema}".cancel_matching($1, $2, $3, $4)"#,
         [JSONB, INT4, UUID, TEXT];

@@ -17,6 +17,7 @@ mod rescue;
 mod retry;
 mod settle;
 mod state;
+mod sweeps;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -24,6 +25,7 @@ mod workers;
 
 use std::fmt;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -33,8 +35,9 @@ pub use clock::{Clock, TestClock};
 
 use super::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueSummary, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
+    LanePart, LeaderEpoch, LeaderSummary, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried,
+    RetriedBatch, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary,
+    Swept, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
     ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
@@ -127,41 +130,35 @@ impl Store for MemoryStore {
         Ok(self.verb(|state, now| state.release_worker(now, worker)))
     }
 
-    async fn promote(
+    async fn sweeps_due(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<Promoted, StoreError> {
-        self.verb(|state, now| state.promote(now, leader, epoch, limit))
+        probes: Vec<SweepProbe>,
+        _timeout: Option<Duration>,
+    ) -> Result<Vec<SweepDue>, StoreError> {
+        self.verb(|state, now| state.sweeps_due(now, leader, epoch, &probes))
     }
 
-    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
-        self.verb(|state, now| state.sweeps_due(now, leader, epoch))
+    async fn sweep(&self, sweep: Sweep, call: SweepCall) -> Result<Swept, StoreError> {
+        self.verb(|state, now| state.sweep(now, sweep, &call))
     }
 
-    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
-        self.verb(|state, now| state.mark_lost(now, leader, epoch, limit))
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+        self.verb(|state, now| state.reclaim(now, &call, &options))
     }
 
-    async fn reclaim(
+    async fn note_sweeps(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-        forgive: bool,
-        skip: Vec<JobId>,
-    ) -> Result<Vec<Reclaimed>, StoreError> {
-        self.verb(|state, now| state.reclaim(now, leader, epoch, limit, forgive, &skip))
+        notes: Vec<SweepNote>,
+    ) -> Result<(), StoreError> {
+        self.verb(|state, now| state.note_sweeps(now, leader, epoch, notes))
     }
 
-    async fn forget_workers(
-        &self,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        self.verb(|state, now| state.forget_workers(now, leader, epoch, limit))
+    async fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
+        Ok(self.verb(|state, now| state.sweep_summaries(now)))
     }
 
     async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {

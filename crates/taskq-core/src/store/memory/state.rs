@@ -11,6 +11,7 @@ use super::hints::Hints;
 use super::keys::Keys;
 use super::leader::Leader;
 use super::pause::Paused;
+use super::sweeps::Records;
 use super::workers::Session;
 use crate::model::{
     ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, OutcomeKind, QueueName, Status,
@@ -40,6 +41,7 @@ pub(super) struct State {
     pub(super) paused: Paused,
     pub(super) workers: BTreeMap<WorkerId, Session>,
     pub(super) leader: Leader,
+    pub(super) sweeps: Records,
     pub(super) hints: Hints,
     pub(super) random: fastrand::Rng,
 }
@@ -90,6 +92,7 @@ impl State {
             paused: Paused::default(),
             workers: BTreeMap::new(),
             leader: Leader::default(),
+            sweeps: Records::new(),
             hints: Hints::default(),
             random,
         }

@@ -18,6 +18,8 @@ pub(super) struct Session {
     pub(super) actors: BTreeSet<ActorName>,
     pub(super) started_at: Timestamp,
     pub(super) lease_expires_at: Timestamp,
+    /// Everything it ran has been taken from it.
+    pub(super) reclaimed: bool,
 }
 
 impl Session {
@@ -51,6 +53,7 @@ impl State {
             actors: registration.actors.into_iter().collect(),
             started_at: now,
             lease_expires_at: later(now, registration.lease),
+            reclaimed: false,
         };
         self.workers.insert(registration.worker, session);
         Ok(())
