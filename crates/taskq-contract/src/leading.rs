@@ -23,6 +23,10 @@ impl<'s> Leading<'s> {
         Self { scene, worker, epoch }
     }
 
+    pub(crate) fn scene(&self) -> &'s Scene<'s> {
+        self.scene
+    }
+
     /// Ends the session, so that another worker can lead.
     pub(crate) async fn step_down(&self) {
         self.worker.release().await;

@@ -208,6 +208,7 @@ mod tests {
             retry_policy: None,
             error: None,
             result: None,
+            result_expires_at: None,
             progress: None,
             tags: vec![],
             metadata: None,

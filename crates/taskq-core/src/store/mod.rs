@@ -7,6 +7,7 @@ mod control;
 mod error;
 pub mod memory;
 mod query;
+mod settings;
 mod sweep;
 mod wake;
 
@@ -21,8 +22,11 @@ pub use control::{
 };
 pub use error::{SchemaProblem, StoreError};
 pub use query::{
-    ActorSummary, Count, Ending, JobFilter, LeaderSummary, QueueMode, QueueSummary, Stats, WorkerState,
-    WorkerSummary,
+    ActorSummary, Count, Ending, EventPage, JobFilter, LeaderSummary, QueueMode, QueueSummary, Stats,
+    WorkerState, WorkerSummary,
+};
+pub use settings::{
+    DEFAULT_EVENT_RETENTION_BATCH_SIZE, DEFAULT_EVENT_RETENTION_PERIOD, Setting, SettingSummary,
 };
 pub use sweep::{
     LookFrom, ReclaimOptions, Sweep, SweepCall, SweepDue, SweepFailure, SweepKey, SweepNote, SweepProbe,
@@ -31,8 +35,8 @@ pub use sweep::{
 pub use wake::{Wake, Wakes};
 
 use crate::model::{
-    ActorName, AttemptRecord, ClaimedJob, Enqueued, Epoch, JobId, JobRecord, Json, NewJob, QueueName,
-    Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, ClaimedJob, Enqueued, Epoch, EventCursor, JobId, JobRecord, Json, NewJob,
+    QueueName, Settled, Settlement, WorkerId,
 };
 
 /// A worker session as it registers.
@@ -112,6 +116,9 @@ pub struct BeatReply {
     pub leadership: Option<LeaderEpoch>,
     /// Attempts that someone asked to cancel.
     pub cancel: Vec<(JobId, Epoch)>,
+    /// Attempts that have run longer than they may for some seconds, though no longer than a lease: they are to be
+    /// stopped. They stay the worker's.
+    pub overdue: Vec<(JobId, Epoch)>,
 }
 
 /// Counts the leaders; the fence of every sweep.
@@ -318,6 +325,26 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// Only what any call may meet.
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError>;
+
+    /// Lists events behind a place in their feed, at most `limit` (1 to 10,000), in an order in which nothing can appear
+    /// behind what was listed: events of transactions that may still be under way, and all that come after them, are
+    /// told later. `None` lists nothing and says where the feed goes on from now.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a limit out of bounds.
+    async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError>;
+
+    /// Sets something for the whole store.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a value out of bounds; nothing is written.
+    async fn set_setting(&self, setting: Setting) -> Result<(), StoreError>;
+
+    /// Lists what is set, in the order of [`Setting::NAMES`].
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError>;
 
     /// Says how jobs stand, without their payloads. Ids that do not exist are left out.
     ///

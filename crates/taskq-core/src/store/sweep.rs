@@ -22,13 +22,30 @@ pub enum Sweep {
     MarkLost,
     /// Takes running jobs from lost workers. It has a call of its own, [`reclaim`](super::Store::reclaim).
     Reclaim,
+    /// Fails jobs whose deadline has passed before they could start, or start again.
+    Deadlines,
+    /// Takes away results that are kept no longer; the stamp that says so stays.
+    Results,
+    /// Deletes events that are kept no longer.
+    Events,
+    /// Deletes idempotency keys that have expired.
+    IdempotencyKeys,
     /// Deletes workers that were lost long ago.
     Workers,
 }
 
 impl Sweep {
     /// Every sweep, in the order in which they are told.
-    pub const ALL: [Self; 4] = [Self::Promote, Self::MarkLost, Self::Reclaim, Self::Workers];
+    pub const ALL: [Self; 8] = [
+        Self::Promote,
+        Self::MarkLost,
+        Self::Reclaim,
+        Self::Deadlines,
+        Self::Results,
+        Self::Events,
+        Self::IdempotencyKeys,
+        Self::Workers,
+    ];
 
     /// Returns the word that names it everywhere.
     pub const fn as_str(self) -> &'static str {
@@ -36,6 +53,10 @@ impl Sweep {
             Self::Promote => "promote",
             Self::MarkLost => "mark_lost",
             Self::Reclaim => "reclaim",
+            Self::Deadlines => "deadlines",
+            Self::Results => "results",
+            Self::Events => "events",
+            Self::IdempotencyKeys => "idempotency_keys",
             Self::Workers => "workers",
         }
     }
@@ -51,6 +72,10 @@ impl Sweep {
             Self::Promote => "taskq.swept.due_jobs",
             Self::MarkLost => "taskq.swept.ended_leases",
             Self::Reclaim => "taskq.swept.lost_jobs",
+            Self::Deadlines => "taskq.swept.late_jobs",
+            Self::Results => "taskq.swept.results",
+            Self::Events => "taskq.swept.job_events",
+            Self::IdempotencyKeys => "taskq.swept.idempotency_keys",
             Self::Workers => "taskq.swept.workers",
         }
     }

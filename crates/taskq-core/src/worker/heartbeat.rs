@@ -118,6 +118,9 @@ impl Heartbeat {
         for key in reply.cancel {
             self.session.attempts.cancel(key, Instant::now());
         }
+        for key in reply.overdue {
+            self.session.attempts.bound(key, Instant::now());
+        }
         Ok(())
     }
 }

@@ -28,6 +28,7 @@ pub(crate) enum Call {
     Reclaim(Vec<JobId>),
     Note,
     Endings,
+    Events,
 }
 
 impl Call {
@@ -45,6 +46,7 @@ impl Call {
             Self::Reclaim(_) => "reclaim",
             Self::Note => "note_sweeps",
             Self::Endings => "endings",
+            Self::Events => "events",
         }
     }
 }
@@ -377,6 +379,18 @@ impl Store for Probe {
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
         self.store().jobs(filter).await
+    }
+
+    async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
+        self.pass(Call::Events, self.inner.events(after, limit)).await
+    }
+
+    async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
+        self.store().set_setting(setting).await
+    }
+
+    async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
+        self.store().settings().await
     }
 
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {

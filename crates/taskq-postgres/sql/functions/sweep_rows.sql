@@ -13,7 +13,9 @@ DECLARE
     first_half record;
     second_half record;
 BEGIN
-    IF tids IS NULL THEN
+    IF sweep NOT IN ('promote', 'deadlines', 'results') THEN
+        PERFORM "{schema}".refuse(format('the sweep %s changes no jobs', sweep));
+    ELSIF tids IS NULL THEN
         RETURN QUERY SELECT 0::bigint, 0::bigint, NULL::text;
         RETURN;
     END IF;
@@ -21,6 +23,17 @@ BEGIN
         CASE sweep
             WHEN 'promote' THEN
                 UPDATE "{schema}".jobs j SET status = 'pending' WHERE j.ctid = ANY (tids);
+            WHEN 'deadlines' THEN
+                IF "{schema}".event_level() <> 'off' THEN
+                    INSERT INTO "{schema}".job_events (job_id, occurred_at, kind)
+                    SELECT j.id, now, 'expired' FROM "{schema}".jobs j WHERE j.ctid = ANY (tids);
+                END IF;
+                UPDATE "{schema}".jobs j
+                SET status = 'failed', finished_at = now, prune_at = now + interval '24 hours',
+                    error = '{"class": "deadline", "message": "the deadline passed before an attempt started"}'
+                WHERE j.ctid = ANY (tids);
+            WHEN 'results' THEN
+                UPDATE "{schema}".jobs j SET result = NULL WHERE j.ctid = ANY (tids);
         END CASE;
     EXCEPTION WHEN OTHERS THEN
         raised := format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE);

@@ -9,5 +9,6 @@ SELECT n.sweep, s.last_run_at, s.duration, coalesce(s.rows, 0) AS rows, coalesce
     CASE WHEN h.problem IS NULL THEN s.last_error_at ELSE "{schema}".clock() END AS last_error_at, s.overrides
 FROM unnest($1) WITH ORDINALITY n(sweep, nth)
 LEFT JOIN LATERAL (SELECT * FROM "{schema}".sweeps s WHERE s.sweep = n.sweep) s ON true
-LEFT JOIN LATERAL "{schema}".sweep_head(pg_catalog.jsonb_build_object('sweep', n.sweep, 'from', 'last_note')) h ON true
+LEFT JOIN LATERAL "{schema}".sweep_head(pg_catalog.jsonb_build_object(
+    'sweep', n.sweep, 'from', 'last_note', 'period', s.overrides ->> 'event_retention_period')) h ON true
 ORDER BY n.nth;

@@ -3,7 +3,9 @@
 mod control;
 mod documents;
 mod enqueue;
+mod events;
 mod observe;
+mod settings;
 mod statements;
 mod sweeps;
 mod work;
@@ -17,13 +19,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use taskq_core::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, EventCursor, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
 };
 use taskq_core::store::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary,
-    Swept, Wakes, WorkerSummary,
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
+    JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueSummary, ReclaimOptions, Reclaimed, Registration,
+    Retried, RetriedBatch, Setting, SettingSummary, Stats, Store, StoreError, Sweep, SweepCall, SweepDue,
+    SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
 };
 
 use self::statements::Statements;
@@ -252,6 +254,18 @@ impl Store for PostgresStore {
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
         self.run(|calls| calls.jobs(filter)).await
+    }
+
+    async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
+        self.run(move |calls| calls.events(after, limit)).await
+    }
+
+    async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
+        self.run(move |calls| calls.set_setting(setting)).await
+    }
+
+    async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
+        self.run(Calls::settings).await
     }
 
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {

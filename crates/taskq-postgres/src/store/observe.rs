@@ -199,6 +199,7 @@ fn record(row: &Row) -> Result<JobRecord, StoreError> {
         })?,
         error: error(c)?,
         result: json(c)?,
+        result_expires_at: c.read::<Option<Time>>()?.map(|time| time.0),
         progress: json(c)?,
         tags: c.read::<Option<Vec<String>>>()?.unwrap_or_default(),
         metadata: json(c)?,

@@ -45,6 +45,15 @@ statements! {
         FROM "{schema}".mark_lost($1, $2, $3)"#, [UUID, INT8, INT4];
     forget_workers: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
         FROM "{schema}".forget_workers($1, $2, $3)"#, [UUID, INT8, INT4];
+    sweep_deadlines: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".sweep_deadlines($1, $2, $3, $4, $5::text::uuid)"#, [UUID, INT8, INT4, TIMESTAMPTZ, TEXT];
+    sweep_results: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".sweep_results($1, $2, $3, $4, $5::text::uuid)"#, [UUID, INT8, INT4, TIMESTAMPTZ, TEXT];
+    sweep_events: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".sweep_events($1, $2, $3, $4, $5::text::bigint, $6)"#,
+        [UUID, INT8, INT4, TIMESTAMPTZ, TEXT, INTERVAL];
+    forget_keys: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".forget_keys($1, $2, $3, $4)"#, [UUID, INT8, INT4, TIMESTAMPTZ];
     reclaim: r#"SELECT id, epoch, status, problem FROM "{schema}".reclaim($1, $2, $3, $4, $5)"#,
         [UUID, INT8, INT4, BOOL, UUID_ARRAY];
     note_sweeps: r#"SELECT "{schema}".note_sweeps($1, $2, $3)"#, [UUID, INT8, JSONB];
@@ -63,6 +72,9 @@ statements! {
     page_scheduled: include_str!("../../sql/queries/page_scheduled.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_running: include_str!("../../sql/queries/page_running.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_unsuccessful: include_str!("../../sql/queries/page_unsuccessful.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    events: include_str!("../../sql/queries/events.sql"), [TEXT, INT8, INT8];
+    set_setting: r#"SELECT "{schema}".set_setting($1, $2)"#, [TEXT, JSONB];
+    settings: include_str!("../../sql/queries/settings.sql"), [TEXT_ARRAY];
     attempts: include_str!("../../sql/queries/attempts.sql"), [UUID];
     endings: include_str!("../../sql/queries/endings.sql"), [UUID_ARRAY];
     queues: include_str!("../../sql/queries/queues.sql"), [];

@@ -51,15 +51,21 @@ impl Calls {
         let (leader, epoch, limit) = (call.leader.0, call.epoch.0, bound(call.limit));
         let at = call.after.as_ref().map(|key| Time(key.at));
         let id = call.after.as_ref().map(|key| key.id.as_str()).filter(|id| !id.is_empty());
-        let few: [&(dyn ToSql + Sync); 3] = [&leader, &epoch, &limit];
-        let ordered: [&(dyn ToSql + Sync); 5] = [&leader, &epoch, &limit, &at, &id];
-        let (statement, params): (&Sql, &[&(dyn ToSql + Sync)]) = match sweep {
-            Sweep::Promote => (&self.statements.promote, &ordered),
-            Sweep::MarkLost => (&self.statements.mark_lost, &few),
-            Sweep::Workers => (&self.statements.forget_workers, &few),
+        let keep = call.period.map(Interval);
+        let all: [&(dyn ToSql + Sync); 6] = [&leader, &epoch, &limit, &at, &id, &keep];
+        let statements = &self.statements;
+        // How many of the arguments its function takes.
+        let (statement, arguments): (&Sql, usize) = match sweep {
+            Sweep::Promote => (&statements.promote, 5),
+            Sweep::MarkLost => (&statements.mark_lost, 3),
+            Sweep::Deadlines => (&statements.sweep_deadlines, 5),
+            Sweep::Results => (&statements.sweep_results, 5),
+            Sweep::Events => (&statements.sweep_events, 6),
+            Sweep::IdempotencyKeys => (&statements.forget_keys, 4),
+            Sweep::Workers => (&statements.forget_workers, 3),
             Sweep::Reclaim => return Err(StoreError::invalid("reclaim has a call of its own")),
         };
-        let rows = self.swept(statement, params, call.timeout).await?;
+        let rows = self.swept(statement, &all[..arguments], call.timeout).await?;
         let mut columns = Columns::of(only(&rows)?);
         Ok(Swept {
             rows: columns.read_as(|rows: i64| u64::try_from(rows))?,

@@ -7,6 +7,7 @@ mod cancel;
 mod claim;
 mod clock;
 mod enqueue;
+mod events;
 mod hints;
 mod keys;
 mod leader;
@@ -15,6 +16,7 @@ mod pause;
 mod query;
 mod rescue;
 mod retry;
+mod settings;
 mod settle;
 mod state;
 mod sweeps;
@@ -34,13 +36,13 @@ use tokio::sync::broadcast;
 pub use clock::{Clock, TestClock};
 
 use super::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried,
-    RetriedBatch, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary,
-    Swept, Wake, Wakes, WorkerSummary,
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
+    JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueSummary, ReclaimOptions, Reclaimed, Registration,
+    Retried, RetriedBatch, Setting, SettingSummary, Stats, Store, StoreError, Sweep, SweepCall, SweepDue,
+    SweepNote, SweepProbe, SweepSummary, Swept, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, EventCursor, JobId, JobRecord, NewJob, Settled, Settlement, WorkerId,
 };
 use state::State;
 
@@ -81,6 +83,7 @@ impl MemoryStore {
     fn verb<T>(&self, deed: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let mut state = self.state.lock().expect("no verb panics while it holds the state");
         // Read under the lock, so that later calls never see earlier times.
+        state.events.begin();
         let answer = deed(&mut state, self.clock.now());
         for wake in state.hints.take() {
             // Nobody listens: a hint is lost by right.
@@ -218,6 +221,18 @@ impl Store for MemoryStore {
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
         self.verb(|state, _| state.jobs(&filter))
+    }
+
+    async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
+        self.verb(|state, _| state.events_after(after, limit))
+    }
+
+    async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
+        self.verb(|state, _| state.set_setting(setting))
+    }
+
+    async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
+        Ok(self.verb(|state, _| state.setting_summaries()))
     }
 
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {

@@ -1,8 +1,10 @@
 //! What the leader does about workers whose lease has ended.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::super::{ReclaimOptions, Reclaimed, StoreError, SweepCall, WorkerState};
 use super::clock::later;
@@ -32,14 +34,15 @@ impl State {
     }
 
     /// The lost workers whose jobs have not all been taken from them.
-    pub(super) fn unreclaimed(
-        &self,
-        now: Timestamp,
-    ) -> impl Iterator<Item = (Timestamp, Timestamp, WorkerId)> {
+    pub(super) fn unreclaimed(&self) -> impl Iterator<Item = (Timestamp, Timestamp, WorkerId)> {
         let left = self.lost_workers().filter(|(_, session)| !session.reclaimed);
-        left.map(move |(worker, session)| {
-            (session.lease_expires_at, session.lease_expires_at.min(now), *worker)
-        })
+        left.map(|(worker, session)| (session.lease_expires_at, session.lease_expires_at, *worker))
+    }
+
+    /// How many jobs lost workers hold.
+    pub(super) fn unreclaimed_jobs(&self) -> usize {
+        let held = self.lost_workers().filter_map(|(worker, _)| self.running.get(worker));
+        held.map(BTreeSet::len).sum()
     }
 
     /// The lost workers that hold no job: when each may be forgotten.
@@ -73,6 +76,7 @@ impl State {
         let job = &self.jobs[&id];
         let worker = job.worker.expect("a running job has a worker");
         let epoch = job.epoch;
+        let detail = json!({"epoch": epoch, "attempt": job.attempt, "worker": worker});
         let error = ErrorRecord::new("lost", &format!("worker {worker} was lost"));
         let outcome = OutcomeKind::Crashed;
         if self.cancelling.contains(&id) {
@@ -87,7 +91,14 @@ impl State {
             let next = Next::Scheduled(policy_delay(job, &mut self.random).min(most));
             self.give_back(id, now, Return { outcome, error: Some(error), next, attempt: burnt });
         }
-        Reclaimed { id, epoch, status: self.jobs[&id].status, problem: None }
+        let status = self.jobs[&id].status;
+        let kind = match status {
+            Status::Crashed => "crashed",
+            Status::Cancelled => "cancelled",
+            _ => "reclaimed",
+        };
+        self.tell(now, id, kind, detail);
+        Reclaimed { id, epoch, status, problem: None }
     }
 
     /// The workers that were declared lost, by id.

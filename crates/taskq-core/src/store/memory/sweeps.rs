@@ -9,13 +9,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::{
-    Count, LeaderEpoch, LookFrom, StoreError, Sweep, SweepCall, SweepDue, SweepKey, SweepNote, SweepProbe,
-    SweepSummary, Swept,
+    Count, DEFAULT_EVENT_RETENTION_BATCH_SIZE, LeaderEpoch, LookFrom, StoreError, Sweep, SweepCall, SweepDue,
+    SweepKey, SweepNote, SweepProbe, SweepSummary, Swept,
 };
+use super::clock::later;
 use super::query::until;
 use super::state::State;
 use super::validate;
-use crate::model::{JobId, Json, WorkerId};
+use crate::model::{ActorName, EventCursor, IdempotencyKey, JobId, Json, WorkerId};
 
 /// What the leader wrote down of each sweep.
 pub(super) type Records = BTreeMap<Sweep, Record>;
@@ -35,16 +36,19 @@ pub(super) struct Record {
 
 /// A row that waits for a sweep: when it is due, and its key.
 struct Waiting {
-    due_at: Timestamp,
+    /// `None` is never.
+    due_at: Option<Timestamp>,
     key: SweepKey,
     row: Row,
 }
 
 /// What a sweep changes.
-#[derive(Clone, Copy)]
-pub(super) enum Row {
+#[derive(Clone)]
+enum Row {
     Job(JobId),
     Worker(WorkerId),
+    Event(EventCursor),
+    Key(ActorName, IdempotencyKey),
 }
 
 impl State {
@@ -65,17 +69,25 @@ impl State {
             LookFrom::LastNote => self.sweeps.get(&probe.sweep).and_then(|record| record.reached.as_ref()),
             LookFrom::After(key) => Some(key),
         };
-        let first = self.waiting(now, probe.sweep, after, 1).pop();
+        let first = self.waiting(probe.sweep, after, self.keep(probe.period), 1).pop();
         let clear_to = first.as_ref().map_or(now, |waiting| waiting.key.at.min(now));
+        let due_at = first.and_then(|waiting| waiting.due_at);
+        let batch = self.settings.event_retention_batch_size;
         SweepDue {
             sweep: probe.sweep,
-            due_in: first.as_ref().map(|waiting| until(waiting.due_at, now)),
-            behind: first.map_or(Duration::ZERO, |waiting| until(now, waiting.due_at)),
-            clear_to: Some(clear_to),
+            due_in: due_at.map(|due_at| until(due_at, now)),
+            behind: due_at.map_or(Duration::ZERO, |due_at| until(now, due_at)),
+            clear_to: has_an_order(probe.sweep).then_some(clear_to),
             took: Duration::ZERO,
-            batch: None,
+            batch: (probe.sweep == Sweep::Events && batch != DEFAULT_EVENT_RETENTION_BATCH_SIZE)
+                .then_some(batch),
             problem: None,
         }
+    }
+
+    /// How long events are kept.
+    fn keep(&self, period: Option<Duration>) -> Duration {
+        period.unwrap_or(self.settings.event_retention_period)
     }
 
     pub(super) fn sweep(
@@ -91,48 +103,69 @@ impl State {
         }
         let limit = call.limit as usize;
         // One more, to know when the next is due.
-        let mut rows = self.waiting(now, sweep, call.after.as_ref(), limit + 1);
-        let due = rows.iter().take(limit).take_while(|waiting| waiting.due_at <= now).count();
-        let next = (rows.len() > due).then(|| rows.swap_remove(due));
+        let mut rows = self.waiting(sweep, call.after.as_ref(), self.keep(call.period), limit + 1);
+        let due = rows.iter().take(limit).take_while(|waiting| waiting.is_due(now)).count();
+        let next = rows.get(due).and_then(|waiting| waiting.due_at);
         rows.truncate(due);
         for waiting in &rows {
-            self.sweep_row(now, sweep, waiting.row);
+            self.sweep_row(now, sweep, waiting.row.clone());
         }
+        let reached = rows.pop().map(|waiting| waiting.key).or_else(|| call.after.clone());
         Ok(Swept {
             rows: due as u64,
             more: due == limit,
-            due_in: next.map(|waiting| until(waiting.due_at, now)),
-            reached: rows.pop().map(|waiting| waiting.key).or_else(|| call.after.clone()),
+            due_in: next.filter(|_| has_an_order(sweep)).map(|due_at| until(due_at, now)),
+            reached: reached.filter(|_| has_an_order(sweep)),
             problems: 0,
             problem: None,
         })
     }
 
     /// The rows that a sweep takes behind a key, due or not, in its order, at most so many.
-    fn waiting(&self, now: Timestamp, sweep: Sweep, after: Option<&SweepKey>, most: usize) -> Vec<Waiting> {
-        let job = |(at, id): (Timestamp, JobId)| Waiting::new(at, at, id, Row::Job(id));
+    fn waiting(&self, sweep: Sweep, after: Option<&SweepKey>, keep: Duration, most: usize) -> Vec<Waiting> {
+        let job = |(at, id): &(Timestamp, JobId)| Waiting::new(*at, Some(*at), id, Row::Job(*id));
         let worker = |(at, due_at, id): (Timestamp, Timestamp, WorkerId)| {
-            Waiting::new(at, due_at, id, Row::Worker(id))
+            Waiting::new(at, Some(due_at), id, Row::Worker(id))
         };
         let behind = |waiting: &Waiting| after.is_none_or(|after| waiting.key > *after);
         match sweep {
-            Sweep::Promote => self.scheduled.iter().copied().map(job).filter(behind).take(most).collect(),
-            Sweep::MarkLost => in_order(self.leases().map(worker).filter(behind), most),
-            Sweep::Reclaim => in_order(self.unreclaimed(now).map(worker).filter(behind), most),
-            Sweep::Workers => in_order(self.forgettable().map(worker).filter(behind), most),
+            Sweep::Promote => self.scheduled.iter().map(job).filter(behind).take(most).collect(),
+            Sweep::Deadlines => self.deadlines.iter().map(job).filter(behind).take(most).collect(),
+            Sweep::Results => self.results.iter().map(job).filter(behind).take(most).collect(),
+            Sweep::Events => {
+                let event = |(at, cursor): (Timestamp, EventCursor)| {
+                    let due_at = (!keep.is_zero()).then(|| later(at, keep));
+                    // As wide as numbers get, so that text and number have one order.
+                    Waiting::new(at, due_at, format!("{:020}", cursor.id), Row::Event(cursor))
+                };
+                in_order(self.events.by_time().map(event).filter(behind), most)
+            }
+            Sweep::IdempotencyKeys => {
+                let key = |(at, (actor, key)): (Timestamp, &(ActorName, IdempotencyKey))| {
+                    Waiting::new(at, Some(at), format!("{actor} {key}"), Row::Key(actor.clone(), key.clone()))
+                };
+                in_order(self.expiries().map(key).filter(behind), most)
+            }
+            Sweep::MarkLost => in_order(self.leases().map(worker), most),
+            Sweep::Reclaim => in_order(self.unreclaimed().map(worker), most),
+            Sweep::Workers => in_order(self.forgettable().map(worker), most),
         }
     }
 
     fn sweep_row(&mut self, now: Timestamp, sweep: Sweep, row: Row) {
         match (sweep, row) {
             (Sweep::Promote, Row::Job(id)) => self.ready(id),
+            (Sweep::Deadlines, Row::Job(id)) => self.expire(id, now),
+            (Sweep::Results, Row::Job(id)) => self.drop_result(id),
             (Sweep::MarkLost, Row::Worker(id)) => self.lose(id),
             (Sweep::Workers, Row::Worker(id)) => {
                 self.workers.remove(&id);
             }
-            (Sweep::Promote | Sweep::MarkLost | Sweep::Reclaim | Sweep::Workers, _) => {
-                debug_assert!(false, "{sweep:?} has no such row at {now}");
+            (_, Row::Event(cursor)) => self.events.remove(cursor),
+            (_, Row::Key(actor, key)) => {
+                self.keys.remove(&(actor, key));
             }
+            (sweep, Row::Job(_) | Row::Worker(_)) => unreachable!("{sweep:?} has no such rows"),
         }
     }
 
@@ -169,16 +202,22 @@ impl State {
     fn sweep_summary(&self, now: Timestamp, sweep: Sweep) -> SweepSummary {
         let unseen = Record::default();
         let record = self.sweeps.get(&sweep).unwrap_or(&unseen);
-        let mut waiting = self.waiting(now, sweep, record.reached.as_ref(), usize::MAX);
-        waiting.retain(|waiting| waiting.due_at <= now);
+        let overridden = record.overrides.as_ref().and_then(overridden_period);
+        let mut waiting = self.waiting(sweep, record.reached.as_ref(), self.keep(overridden), usize::MAX);
+        waiting.retain(|waiting| waiting.is_due(now));
+        let oldest = waiting.first().and_then(|waiting| waiting.due_at);
+        let backlog = match sweep {
+            Sweep::Reclaim => self.unreclaimed_jobs(),
+            _ => waiting.len(),
+        };
         SweepSummary {
             sweep,
             last_run_at: record.last_run_at,
             duration: record.duration,
             rows: record.rows,
             swept: record.swept,
-            backlog: Count::of(waiting.len() as u64),
-            behind: waiting.first().map_or(Duration::ZERO, |waiting| until(now, waiting.due_at)),
+            backlog: Count::of(backlog as u64),
+            behind: oldest.map_or(Duration::ZERO, |due_at| until(now, due_at)),
             batch: record.batch,
             last_error: record.error.as_ref().map(|(message, _)| message.clone()),
             last_error_at: record.error.as_ref().map(|(_, at)| *at),
@@ -188,9 +227,29 @@ impl State {
 }
 
 impl Waiting {
-    fn new(at: Timestamp, due_at: Timestamp, id: impl ToString, row: Row) -> Self {
+    fn new(at: Timestamp, due_at: Option<Timestamp>, id: impl ToString, row: Row) -> Self {
         Self { due_at, key: SweepKey { at, id: id.to_string() }, row }
     }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.due_at.is_some_and(|due_at| due_at <= now)
+    }
+}
+
+/// Whether a sweep takes rows in an order of time, so that it can go on behind a key.
+const fn has_an_order(sweep: Sweep) -> bool {
+    !matches!(sweep, Sweep::MarkLost | Sweep::Reclaim | Sweep::Workers)
+}
+
+/// How long the leader's process keeps events, as it wrote that down.
+fn overridden_period(overrides: &Json) -> Option<Duration> {
+    #[derive(serde::Deserialize)]
+    struct Overrides {
+        event_retention_period: Option<String>,
+    }
+    let text = overrides.parse::<Overrides>().ok()?.event_retention_period?;
+    let seconds = text.strip_suffix(" seconds")?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn in_order(rows: impl Iterator<Item = Waiting>, most: usize) -> Vec<Waiting> {
