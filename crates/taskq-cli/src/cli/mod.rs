@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
 pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};
-pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, WaitArgs};
+pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, TailArgs, WaitArgs};
 pub(crate) use lane::{ActorArgs, ActorCommand, QueueArgs, QueueCommand};
 pub(crate) use migrate::{MigrateCommand, PhaseArg};
 pub(crate) use output::OutputArgs;
@@ -61,7 +61,7 @@ pub(crate) enum Command {
     Actor(ActorCommand),
     /// List the worker sessions, lost ones included.
     Workers(OutputArgs),
-    /// Say which worker leads; exit code 1 when none does.
+    /// Say which worker leads, how its sweeps stand and what is set; exit code 1 when none leads.
     Leader(OutputArgs),
     /// Count jobs by status; list live workers and the actors that nobody serves.
     Stats(OutputArgs),

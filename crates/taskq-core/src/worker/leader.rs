@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::maintenance::{Halt, Sweeps};
+use super::overrides::Overrides;
 use super::session::Session;
 use crate::model::WorkerId;
 use crate::store::{LeaderEpoch, Store, StoreError, Wake, Wakes};
@@ -116,12 +117,13 @@ pub(super) struct Leader {
     session: Arc<Session>,
     term: watch::Receiver<Option<Term>>,
     wakes: Wakes,
+    overrides: Overrides,
 }
 
 impl Leader {
-    pub(super) fn new(session: Arc<Session>) -> Self {
+    pub(super) fn new(session: Arc<Session>, overrides: Overrides) -> Self {
         let (term, wakes) = (session.leadership.term.subscribe(), session.store.wakes());
-        Self { session, term, wakes }
+        Self { session, term, wakes, overrides }
     }
 
     /// Runs for ever: it leads whenever the session has the lease.
@@ -143,7 +145,7 @@ impl Leader {
     async fn lead(&mut self) {
         // What was hinted while another led is seen by the first look.
         self.wakes = self.session.store.wakes();
-        let mut sweeps = Sweeps::new();
+        let mut sweeps = Sweeps::new(self.overrides);
         let fence = Fence(Arc::clone(&self.session));
         loop {
             let round = sweeps.round(&fence, &self.session.reach).await;

@@ -12,9 +12,9 @@ DECLARE
 BEGIN
     PERFORM "{schema}".require_read_committed('note_sweeps');
     PERFORM "{schema}".require_leader(leader, leader_epoch, true);
-    INSERT INTO "{schema}".sweeps AS s (sweep, last_run_at, duration, rows, swept, batch, reached_at, reached_id, last_error,
+    INSERT INTO "{schema}".sweeps AS s (sweep, epoch, last_run_at, duration, rows, swept, batch, reached_at, reached_id, last_error,
         last_error_at, overrides)
-    SELECT n.note ->> 'sweep', now - (n.note #>> '{ran,ago}')::interval, (n.note #>> '{ran,took}')::interval,
+    SELECT n.note ->> 'sweep', leader_epoch, now - (n.note #>> '{ran,ago}')::interval, (n.note #>> '{ran,took}')::interval,
         coalesce((n.note #>> '{ran,rows}')::bigint, 0), coalesce((n.note #>> '{ran,rows_since}')::bigint, 0),
         (n.note ->> 'batch')::integer, (n.note ->> 'reached_at')::timestamptz, n.note ->> 'reached_id',
         "{schema}".clip(n.note #>> '{error,message}', 65536), now - (n.note #>> '{error,ago}')::interval,
@@ -22,7 +22,8 @@ BEGIN
     FROM jsonb_array_elements(notes) n(note)
     ORDER BY 1
     ON CONFLICT ON CONSTRAINT sweeps_pkey DO UPDATE
-    SET last_run_at = coalesce(excluded.last_run_at, s.last_run_at),
+    SET epoch = excluded.epoch,
+        last_run_at = coalesce(excluded.last_run_at, s.last_run_at),
         duration = coalesce(excluded.duration, s.duration),
         rows = CASE WHEN excluded.last_run_at IS NULL THEN s.rows ELSE excluded.rows END,
         swept = s.swept + excluded.swept,

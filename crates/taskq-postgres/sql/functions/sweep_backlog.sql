@@ -1,5 +1,6 @@
 -- Counts the rows that wait for a sweep behind the place that it had reached by its last note; counting stops at 10,001.
--- Called by: Store::sweeps, for operators. Locks: none. Indexes: as sweep_head, and jobs_running_idx.
+-- Called by: Store::sweeps, for operators. Locks: none. Indexes: as sweep_head, jobs_running_idx,
+-- leader_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".sweep_backlog(sweep text) RETURNS bigint
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -13,8 +14,9 @@ DECLARE
     keep interval;
     found bigint := 0;
 BEGIN
-    SELECT s.reached_at, (s.overrides ->> 'event_retention_period')::interval INTO from_at, keep
-    FROM "{schema}".sweeps s WHERE s.sweep = sweep_backlog.sweep;
+    SELECT s.reached_at, CASE WHEN s.epoch = l.epoch THEN (s.overrides ->> 'event_retention_period')::interval END
+    INTO from_at, keep
+    FROM "{schema}".sweeps s, "{schema}".leader l WHERE s.sweep = sweep_backlog.sweep AND l.only_row;
     from_at := coalesce(from_at, '-infinity');
     CASE sweep
         WHEN 'promote' THEN

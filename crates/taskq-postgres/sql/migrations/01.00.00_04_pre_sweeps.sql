@@ -3,6 +3,8 @@
 -- How each sweep stands: one row per sweep that ever did something, written by the leader now and then.
 CREATE TABLE "{schema}".sweeps (
     sweep         text COLLATE "C" NOT NULL,
+    -- The leader that wrote it.
+    epoch         bigint NOT NULL,
     last_run_at   timestamptz,
     duration      interval,
     rows          bigint NOT NULL DEFAULT 0,
@@ -13,7 +15,7 @@ CREATE TABLE "{schema}".sweeps (
     reached_id    text COLLATE "C",
     last_error    text,
     last_error_at timestamptz,
-    -- What the leader's process sets instead of the table settings.
+    -- What that leader's process sets instead of the table settings.
     overrides     jsonb,
     CONSTRAINT sweeps_pkey PRIMARY KEY (sweep)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0.02);

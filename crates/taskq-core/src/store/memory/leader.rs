@@ -36,6 +36,11 @@ impl Leader {
         Some(LeaderSummary { worker, epoch: self.epoch, expires_at, lease_left: until(expires_at, now) })
     }
 
+    /// How many leaders there have been.
+    pub(super) const fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
     /// Frees the lease if the worker holds it.
     pub(super) fn free(&mut self, worker: WorkerId, now: Timestamp) {
         if self.worker(now) == Some(worker) {

@@ -31,7 +31,15 @@ pub(super) struct Record {
     batch: Option<u32>,
     reached: Option<SweepKey>,
     error: Option<(String, Timestamp)>,
+    epoch: i64,
     overrides: Option<Json>,
+}
+
+impl Record {
+    /// What the process of the leader with this epoch sets; what another's had set says nothing of it.
+    fn overrides(&self, epoch: i64) -> Option<&Json> {
+        self.overrides.as_ref().filter(|_| self.epoch == epoch)
+    }
 }
 
 /// A row that waits for a sweep: when it is due, and its key.
@@ -190,6 +198,7 @@ impl State {
             }
             record.batch = Some(note.batch);
             record.reached = note.reached;
+            record.epoch = epoch.0;
             record.overrides = note.overrides;
         }
         Ok(())
@@ -202,7 +211,8 @@ impl State {
     fn sweep_summary(&self, now: Timestamp, sweep: Sweep) -> SweepSummary {
         let unseen = Record::default();
         let record = self.sweeps.get(&sweep).unwrap_or(&unseen);
-        let overridden = record.overrides.as_ref().and_then(overridden_period);
+        let overrides = record.overrides(self.leader.epoch());
+        let overridden = overrides.and_then(overridden_period);
         let mut waiting = self.waiting(sweep, record.reached.as_ref(), self.keep(overridden), usize::MAX);
         waiting.retain(|waiting| waiting.is_due(now));
         let oldest = waiting.first().and_then(|waiting| waiting.due_at);
@@ -221,7 +231,7 @@ impl State {
             batch: record.batch,
             last_error: record.error.as_ref().map(|(message, _)| message.clone()),
             last_error_at: record.error.as_ref().map(|(_, at)| *at),
-            overrides: record.overrides.clone(),
+            overrides: overrides.cloned(),
         }
     }
 }

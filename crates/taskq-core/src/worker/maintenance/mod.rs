@@ -22,6 +22,7 @@ use self::pace::Pace;
 use self::reclaim::Reclaim;
 use self::record::{Facts, Record};
 use super::leader::{Fence, SLEEP_MAX};
+use super::overrides::Overrides;
 use super::reach::{Gate, Reach};
 use crate::store::{LookFrom, StoreError, Sweep, SweepCall, SweepDue, SweepProbe, Swept};
 
@@ -50,6 +51,7 @@ pub(super) struct Sweeps {
     progress: Vec<Progress>,
     reclaim: Reclaim,
     record: Record,
+    overrides: Overrides,
     /// When it may be asked again what is due, and when notes may be written again, after a failure.
     look_pace: Pace,
     note_pace: Pace,
@@ -58,10 +60,13 @@ pub(super) struct Sweeps {
 /// How far one sweep is.
 struct Progress {
     description: &'static Description,
+    overrides: Overrides,
     batch: Batch,
     floor: Floor,
     pace: Pace,
     is_failing: bool,
+    /// A setting keeps it from running.
+    is_refused: bool,
     /// It has something to do.
     wanted: bool,
     /// When it is asked about next; `None` is at once.
@@ -71,11 +76,17 @@ struct Progress {
 }
 
 impl Sweeps {
-    pub(super) fn new() -> Self {
+    /// Begins a term of leadership.
+    pub(super) fn new(overrides: Overrides) -> Self {
+        let mut record = Record::default();
+        if overrides != Overrides::default() {
+            record.tell(Sweep::Events);
+        }
         Self {
-            progress: SWEEPS.iter().map(Progress::new).collect(),
+            progress: SWEEPS.iter().map(|it| Progress::new(it, overrides)).collect(),
             reclaim: Reclaim::default(),
-            record: Record::default(),
+            record,
+            overrides,
             look_pace: Pace::default(),
             note_pace: Pace::default(),
         }
@@ -170,8 +181,9 @@ impl Sweeps {
             let answer = answers.iter().find(|answer| answer.sweep == probe.sweep);
             let progress = self.of(probe.sweep);
             progress.asked(probe, answer, now);
-            if let Some(problem) = answer.and_then(|answer| answer.problem.clone()) {
-                self.refused(probe.sweep, problem, now);
+            match answer.and_then(|answer| answer.problem.clone()) {
+                Some(problem) => self.refused(probe.sweep, problem, now),
+                None => self.of(probe.sweep).is_refused = false,
             }
         }
         Ok(Some(asked))
@@ -187,7 +199,8 @@ impl Sweeps {
     /// Notes that a setting keeps a sweep from running.
     fn refused(&mut self, sweep: Sweep, problem: String, now: Instant) {
         let progress = self.of(sweep);
-        if !std::mem::replace(&mut progress.is_failing, true) {
+        progress.is_failing = true;
+        if !std::mem::replace(&mut progress.is_refused, true) {
             tracing::error!(sweep = sweep.as_str(), problem, "a sweep does not run because of a setting");
             self.record.failure(sweep, problem, now);
         }
@@ -240,13 +253,13 @@ impl Sweeps {
         if !self.note_pace.is_free(now) {
             return Ok(());
         }
-        let progress = &self.progress;
+        let (progress, overrides) = (&self.progress, self.overrides);
         let facts = |sweep: Sweep| {
             let of = progress.iter().find(|it| it.description.sweep == sweep);
             of.map_or_else(Facts::default, |it| Facts {
                 batch: it.batch.size(),
                 reached: it.floor.key().cloned(),
-                overrides: None,
+                overrides: if sweep == Sweep::Events { overrides.to_json() } else { None },
             })
         };
         let notes = self.record.take(now, facts);
@@ -298,13 +311,16 @@ impl Sweeps {
 }
 
 impl Progress {
-    fn new(description: &'static Description) -> Self {
+    fn new(description: &'static Description, overrides: Overrides) -> Self {
+        let overrides = if description.sweep == Sweep::Events { overrides } else { Overrides::default() };
         Self {
             description,
-            batch: Batch::new(description.batch),
+            overrides,
+            batch: Batch::new(overrides.event_retention_batch_size.unwrap_or(description.batch)),
             floor: Floor::new(),
             pace: Pace::default(),
             is_failing: false,
+            is_refused: false,
             wanted: false,
             next_look: None,
             due_at: None,
@@ -319,7 +335,11 @@ impl Progress {
     }
 
     fn probe(&self, now: Instant) -> SweepProbe {
-        SweepProbe { from: self.floor.from(now), ..SweepProbe::new(self.description.sweep) }
+        SweepProbe {
+            sweep: self.description.sweep,
+            from: self.floor.from(now),
+            period: self.overrides.event_retention_period,
+        }
     }
 
     fn asked(&mut self, probe: &SweepProbe, answer: Option<&SweepDue>, now: Instant) {
@@ -331,8 +351,8 @@ impl Progress {
             if self.description.punctual && !answer.is_now() {
                 self.due_at = answer.due_in.and_then(|wait| now.checked_add(wait));
             }
-            if let Some(batch) = answer.batch {
-                self.batch.set_usual(batch);
+            if self.overrides.event_retention_batch_size.is_none() {
+                self.batch.set_usual(answer.batch.unwrap_or(self.description.batch));
             }
             if answer.clear_to.is_none() {
                 // It cannot look elsewhere, so it looks less often.

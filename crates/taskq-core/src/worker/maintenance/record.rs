@@ -74,6 +74,11 @@ impl Record {
         pending.changed = true;
     }
 
+    /// Notes that something else of a sweep is to be told.
+    pub(super) fn tell(&mut self, sweep: Sweep) {
+        self.pending.entry(sweep).or_default().changed = true;
+    }
+
     /// Takes what is to be written now; empty when there is nothing, or it is too early.
     pub(super) fn take(&mut self, now: Instant, mut facts: impl FnMut(Sweep) -> Facts) -> Vec<SweepNote> {
         if self.not_before.is_some_and(|at| now < at) {
