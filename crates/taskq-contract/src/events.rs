@@ -11,7 +11,7 @@ use crate::scene::{HOUR, MINUTE, Scene, assert_invalid};
 use crate::worker::{LEASE, abandoned, failed, failed_for_good, snoozed, succeeded};
 
 /// How often the feed is looked at until it tells what must come: on a server, transactions of others hold it back.
-const LOOKS: u32 = 6_000;
+const LOOKS: u32 = 12_000;
 
 /// Everything that was told of each job, in order.
 type Story = BTreeMap<JobId, Vec<String>>;

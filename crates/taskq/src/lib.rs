@@ -164,6 +164,11 @@ pub mod migrate {
     };
 }
 
+/// Looking for what needs a person, as `taskq doctor` does.
+pub mod doctor {
+    pub use taskq_postgres::{Diagnosis, Doctor, Limits, Verdict};
+}
+
 pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{

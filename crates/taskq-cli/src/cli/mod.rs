@@ -63,6 +63,12 @@ pub(crate) enum Command {
     Workers(OutputArgs),
     /// Say which worker leads, how its sweeps stand and what is set; exit code 1 when none leads.
     Leader(OutputArgs),
+    /// Look for what needs a person; exit code 1 when something does.
+    #[command(after_help = "\
+Checks the schema, the role's privileges, the settings, the default isolation, poolers, clocks, autovacuum, dead rows, \
+old transactions, prepared ones, replication slots, sweeps that are behind, jobs that nobody serves, and the feed of \
+events. Each problem comes with its remedy. It changes nothing.")]
+    Doctor(OutputArgs),
     /// Count jobs by status; list live workers and the actors that nobody serves.
     Stats(OutputArgs),
 }

@@ -3,6 +3,7 @@
 mod connect;
 mod demo;
 mod dev;
+mod doctor;
 mod enqueue;
 mod job;
 mod lane;
@@ -58,6 +59,7 @@ pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> 
         Command::Actor(verb) => with_database(given, |database| lane::actor(verb, database)),
         Command::Workers(args) => with_database(given, |database| sessions::workers(args, database)),
         Command::Leader(args) => with_database(given, |database| sessions::leader(args, database)),
+        Command::Doctor(args) => with_database(given, |database| doctor::run(args, database)),
         Command::Stats(args) => with_database(given, |database| stats::run(args, database)),
     }
 }

@@ -1,6 +1,6 @@
 -- Deletes idempotency keys that have expired, at most `max_rows` of those that expired at `after_at` or later, the oldest
 -- first. Returns how many, whether there may be more, how long until the next expires, and when the last one expired.
--- Called by: the leader. Locks: the leader's row FOR KEY SHARE, the keys, SKIP LOCKED: one that is being taken anew stays.
+-- Called by: the leader. Locks: the leader's row FOR KEY SHARE once something is due, the keys, SKIP LOCKED: one that is being taken anew stays.
 -- Indexes: idempotency_keys_expires_at_idx.
 -- Keys that expire together were taken by one call, so they are few and may be looked at again.
 CREATE OR REPLACE FUNCTION "{schema}".forget_keys(
@@ -19,6 +19,13 @@ DECLARE
 BEGIN
     PERFORM "{schema}".require_read_committed('forget_keys');
     PERFORM "{schema}".check_max_rows(max_rows);
+    PERFORM "{schema}".require_leader(leader, leader_epoch, false);
+    SELECT k.expires_at INTO next_at FROM "{schema}".idempotency_keys k
+    WHERE k.expires_at >= from_at ORDER BY k.expires_at LIMIT 1;
+    IF coalesce(next_at > "{schema}".clock(), true) THEN
+        RETURN QUERY SELECT 0::bigint, false, next_at - "{schema}".clock(), after_at, NULL::uuid, 0::bigint, NULL::text;
+        RETURN;
+    END IF;
     PERFORM "{schema}".require_leader(leader, leader_epoch, true);
     SELECT array_agg(d.tid), coalesce(max(d.expires_at), from_at) INTO tids, from_at
     FROM (
@@ -33,6 +40,6 @@ BEGIN
     WHERE k.expires_at >= from_at ORDER BY k.expires_at LIMIT 1;
     RETURN QUERY SELECT coalesce(cardinality(tids), 0)::bigint, coalesce(cardinality(tids) = max_rows, false),
         CASE WHEN next_at IS NOT NULL THEN greatest(next_at - "{schema}".clock_now(), interval '0') END,
-        nullif(from_at, '-infinity'), NULL::uuid, 0::bigint, NULL::text;
+        CASE WHEN tids IS NULL THEN after_at ELSE from_at END, NULL::uuid, 0::bigint, NULL::text;
 END
 $$;

@@ -43,9 +43,9 @@ BEGIN
         PERFORM "{schema}".wake(ready);
         SELECT j.scheduled_at INTO next_at FROM "{schema}".jobs j
         WHERE j.status = 'scheduled' AND (j.scheduled_at, j.id) > (from_at, from_id) ORDER BY j.scheduled_at, j.id LIMIT 1;
-        RETURN QUERY SELECT done.swept, cardinality(tids) = max_rows,
+        RETURN QUERY SELECT done.swept, coalesce(cardinality(tids) = max_rows, false),
             CASE WHEN next_at IS NOT NULL THEN greatest(next_at - "{schema}".clock_now(), interval '0') END,
-            nullif(from_at, '-infinity'), from_id, done.problems, done.problem;
+            CASE WHEN tids IS NULL THEN after_at ELSE from_at END, CASE WHEN tids IS NULL THEN after_id ELSE from_id END, done.problems, done.problem;
     ELSE
         RETURN QUERY SELECT 0::bigint, false,
             CASE WHEN next_at IS NOT NULL THEN greatest(next_at - "{schema}".clock_now(), interval '0') END,

@@ -2,7 +2,7 @@
 -- the key `after_at`, `after_id`, the oldest deadline first. Returns how many, whether there may be more, how long until the
 -- next deadline behind the last one, and the last one's key. A row that cannot be changed is passed over and counted
 -- among the problems.
--- Called by: the leader. Locks: the leader's row FOR KEY SHARE, the jobs, SKIP LOCKED. Indexes: jobs_deadline_idx.
+-- Called by: the leader. Locks: the leader's row FOR KEY SHARE once something is due, the jobs, SKIP LOCKED. Indexes: jobs_deadline_idx.
 -- A job that runs is never taken from its worker: its outcome decides.
 CREATE OR REPLACE FUNCTION "{schema}".sweep_deadlines(
     leader uuid, leader_epoch bigint, max_rows integer, after_at timestamptz DEFAULT NULL, after_id uuid DEFAULT NULL
@@ -22,6 +22,15 @@ DECLARE
 BEGIN
     PERFORM "{schema}".require_read_committed('sweep_deadlines');
     PERFORM "{schema}".check_max_rows(max_rows);
+    PERFORM "{schema}".require_leader(leader, leader_epoch, false);
+    SELECT j.schedule_to_close INTO next_at FROM "{schema}".jobs j
+    WHERE j.schedule_to_close IS NOT NULL AND j.status IN ('scheduled', 'blocked', 'pending')
+        AND (j.schedule_to_close, j.id) > (from_at, from_id)
+    ORDER BY j.schedule_to_close, j.id LIMIT 1;
+    IF coalesce(next_at > "{schema}".clock(), true) THEN
+        RETURN QUERY SELECT 0::bigint, false, next_at - "{schema}".clock(), after_at, after_id, 0::bigint, NULL::text;
+        RETURN;
+    END IF;
     PERFORM "{schema}".require_leader(leader, leader_epoch, true);
     SELECT array_agg(d.tid), coalesce((array_agg(d.schedule_to_close ORDER BY d.schedule_to_close DESC, d.id DESC))[1], from_at),
         coalesce((array_agg(d.id ORDER BY d.schedule_to_close DESC, d.id DESC))[1], from_id)
@@ -42,6 +51,6 @@ BEGIN
     ORDER BY j.schedule_to_close, j.id LIMIT 1;
     RETURN QUERY SELECT done.swept, coalesce(cardinality(tids) = max_rows, false),
         CASE WHEN next_at IS NOT NULL THEN greatest(next_at - "{schema}".clock_now(), interval '0') END,
-        nullif(from_at, '-infinity'), from_id, done.problems, done.problem;
+        CASE WHEN tids IS NULL THEN after_at ELSE from_at END, CASE WHEN tids IS NULL THEN after_id ELSE from_id END, done.problems, done.problem;
 END
 $$;

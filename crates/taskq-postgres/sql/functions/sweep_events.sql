@@ -1,7 +1,7 @@
 -- Deletes the oldest events that are kept no longer, at most `max_rows` of those behind the key `after_at`, `after_id`.
 -- Returns how many, whether there may be more, how long until the next behind the last one is due, and the last one's key.
 -- `keep` is for how long they are kept; NULL reads the setting event_retention_period. Zero keeps them for ever.
--- Called by: the leader. Locks: the leader's row FOR KEY SHARE, the events. Indexes: job_events_occurred_at_idx.
+-- Called by: the leader. Locks: the leader's row FOR KEY SHARE once something is due, the events. Indexes: job_events_occurred_at_idx.
 -- The batch is settled before it is deleted, and each row is tested again, so that a second sweep of the same rows
 -- deletes nothing.
 CREATE OR REPLACE FUNCTION "{schema}".sweep_events(
@@ -15,8 +15,8 @@ SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    kept interval := coalesce(keep, "{schema}".interval_setting('event_retention_period', '7 days'));
-    horizon timestamptz := "{schema}".clock() - kept;
+    kept interval;
+    horizon timestamptz;
     from_at timestamptz := coalesce(after_at, '-infinity');
     from_id bigint := coalesce(after_id, -9223372036854775808);
     next_at timestamptz;
@@ -25,14 +25,21 @@ DECLARE
 BEGIN
     PERFORM "{schema}".require_read_committed('sweep_events');
     PERFORM "{schema}".check_max_rows(max_rows);
+    kept := coalesce(keep, "{schema}".interval_setting('event_retention_period', '7 days'));
+    horizon := "{schema}".clock() - kept;
     IF kept < interval '0' THEN
         PERFORM "{schema}".refuse('keep is negative');
     END IF;
-    PERFORM "{schema}".require_leader(leader, leader_epoch, true);
-    IF kept = interval '0' THEN
-        RETURN QUERY SELECT 0::bigint, false, NULL::interval, after_at, after_id, 0::bigint, NULL::text;
+    PERFORM "{schema}".require_leader(leader, leader_epoch, false);
+    SELECT e.occurred_at INTO next_at FROM "{schema}".job_events e
+    WHERE (e.occurred_at, e.id) > (from_at, from_id) ORDER BY e.occurred_at, e.id LIMIT 1;
+    IF kept = interval '0' OR coalesce(next_at > horizon, true) THEN
+        RETURN QUERY SELECT 0::bigint, false,
+            CASE WHEN kept > interval '0' AND next_at IS NOT NULL THEN greatest(next_at + kept - "{schema}".clock(), interval '0') END,
+            after_at, after_id, 0::bigint, NULL::text;
         RETURN;
     END IF;
+    PERFORM "{schema}".require_leader(leader, leader_epoch, true);
     WITH expired AS MATERIALIZED (
         SELECT e.ctid AS tid, e.occurred_at, e.id FROM "{schema}".job_events e
         WHERE e.occurred_at <= horizon AND (e.occurred_at, e.id) > (from_at, from_id)
@@ -52,6 +59,6 @@ BEGIN
     WHERE (e.occurred_at, e.id) > (from_at, from_id) ORDER BY e.occurred_at, e.id LIMIT 1;
     RETURN QUERY SELECT deleted, seen = max_rows,
         CASE WHEN next_at IS NOT NULL THEN greatest(next_at + kept - "{schema}".clock_now(), interval '0') END,
-        nullif(from_at, '-infinity'), CASE WHEN from_at > '-infinity' THEN from_id END, 0::bigint, NULL::text;
+        CASE WHEN seen = 0 THEN after_at ELSE from_at END, CASE WHEN seen = 0 THEN after_id ELSE from_id END, 0::bigint, NULL::text;
 END
 $$;

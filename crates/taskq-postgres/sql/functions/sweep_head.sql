@@ -20,6 +20,8 @@ DECLARE
     from_id text;
     first_id uuid;
     keep interval;
+    period_text text;
+    batch_text text;
 BEGIN
     IF probe ->> 'from' = 'key' THEN
         from_at := (probe ->> 'at')::timestamptz;
@@ -50,15 +52,15 @@ BEGIN
             ORDER BY j.result_expires_at, j.id LIMIT 1;
             clear_to := least(due_at, now);
         WHEN 'events' THEN
-            SELECT max(format('setting %s in the table settings: %s', s.name, "{schema}".setting_problem(s.name, s.value)))
-            INTO problem
-            FROM "{schema}".settings s
-            WHERE s.name IN ('event_retention_period', 'event_retention_batch_size')
-                AND "{schema}".setting_problem(s.name, s.value) IS NOT NULL;
+            SELECT (max(s.value #>> '{}') FILTER (WHERE s.name = 'event_retention_period')),
+                (max(s.value #>> '{}') FILTER (WHERE s.name = 'event_retention_batch_size')),
+                max(format('setting %s in the table settings: %s', s.name, "{schema}".setting_problem(s.name, s.value)))
+                    FILTER (WHERE "{schema}".setting_problem(s.name, s.value) IS NOT NULL)
+            INTO period_text, batch_text, problem
+            FROM "{schema}".settings s WHERE s.name IN ('event_retention_period', 'event_retention_batch_size');
             IF problem IS NULL THEN
-                SELECT (s.value #>> '{}')::numeric::integer INTO batch
-                FROM "{schema}".settings s WHERE s.name = 'event_retention_batch_size';
-                keep := coalesce((probe ->> 'period')::interval, "{schema}".interval_setting('event_retention_period', '7 days'));
+                batch := batch_text::numeric::integer;
+                keep := coalesce((probe ->> 'period')::interval, period_text::interval, '7 days');
                 SELECT e.occurred_at, e.occurred_at + keep INTO clear_to, due_at FROM "{schema}".job_events e
                 WHERE (e.occurred_at, e.id) > (from_at, coalesce(from_id::bigint, -9223372036854775808))
                 ORDER BY e.occurred_at, e.id LIMIT 1;

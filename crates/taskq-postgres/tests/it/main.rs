@@ -5,6 +5,8 @@
 mod behaviours;
 mod connect;
 mod database;
+mod doctor;
+mod events;
 mod migrate;
 mod observe;
 mod sql;

@@ -11,3 +11,4 @@ mod mutant;
 mod plans;
 mod rescue;
 mod scene;
+mod sweeps;
