@@ -5,6 +5,7 @@
 mod cancel;
 mod client;
 mod engine;
+mod feed;
 mod jobs;
 mod leading;
 mod lifecycle;

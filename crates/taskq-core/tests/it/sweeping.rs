@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taskq_core::client::Client;
-use taskq_core::store::{LookFrom, StoreError, Sweep, SweepKey, SweepSummary};
-use taskq_core::worker::{Context, JobResult, Worker, WorkerHandle};
+use taskq_core::store::{LookFrom, Setting, StoreError, Sweep, SweepKey, SweepSummary};
+use taskq_core::worker::{BuildError, Context, JobResult, Worker, WorkerHandle};
 use tokio::time::Instant;
 
 use crate::jobs::*;
@@ -161,4 +161,71 @@ async fn what_the_sweeps_did_is_written_down_and_no_more_than_that() {
     let quiet = store.count("note_sweeps");
     tokio::time::sleep(SECOND * 60).await;
     assert_eq!(store.count("note_sweeps"), quiet);
+}
+
+/// Lets so many events happen.
+async fn events(client: &Client, count: i64) {
+    for value in 0..count {
+        let id = client.enqueue(&Double { value }).queue("nobody").await.unwrap().id();
+        client.cancel([id], None).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lowered_retention_takes_effect_without_a_restart() {
+    let (store, client) = Probe::simulated().shared();
+    let _worker = leader(&store, &client).await;
+    events(&client, 5).await;
+    tokio::time::sleep(SECOND * 120).await;
+    assert_eq!(store.count("events"), 0, "they are kept for 7 days");
+    client.set(Setting::EventRetentionPeriod(SECOND * 60)).await.unwrap();
+    client.set(Setting::EventRetentionBatchSize(2)).await.unwrap();
+    tokio::time::sleep(SECOND * 6).await;
+    assert_eq!(store.count("events"), 3, "five in batches of two");
+    let told = summary(&client, Sweep::Events).await;
+    assert_eq!((told.swept, told.batch, told.overrides), (5, Some(2), None));
+    client.set(Setting::EventRetentionBatchSize(10)).await.unwrap();
+    client.set(Setting::EventRetentionPeriod(Duration::ZERO)).await.unwrap();
+    events(&client, 5).await;
+    tokio::time::sleep(SECOND * 120).await;
+    assert_eq!(store.count("events"), 3, "zero keeps them for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_leaders_process_sets_counts_for_it_and_is_shown() {
+    let (store, client) = Probe::simulated().shared();
+    let idle = async |_: Double, _: Context| -> JobResult<i64> { Ok(0) };
+    let builder = Worker::builder(&client).queue(QUEUE, 1).handle::<Double>(idle);
+    let worker =
+        builder.event_retention_period(SECOND * 30).event_retention_batch_size(4).build().unwrap().start();
+    until("it leads", async || store.count("sweeps_due") > 0).await;
+    until("it is written down", async || store.count("note_sweeps") > 0).await;
+    let told = summary(&client, Sweep::Events).await.overrides.unwrap();
+    assert!(told.as_str().contains("30.000000 seconds") && told.as_str().contains('4'), "{told}");
+    client.set(Setting::EventRetentionPeriod(Duration::ZERO)).await.unwrap();
+    events(&client, 5).await;
+    tokio::time::sleep(SECOND * 40).await;
+    assert_eq!(store.count("events"), 2, "five in batches of four");
+    worker.stop();
+    worker.join().await.unwrap();
+
+    // Another leader sets nothing, and what the one before had set is not told of it.
+    let _worker = leader(&store, &client).await;
+    until("it leads", async || client.leader().await.unwrap().is_some()).await;
+    assert_eq!(summary(&client, Sweep::Events).await.overrides, None);
+}
+
+#[tokio::test]
+async fn a_retention_out_of_bounds_is_refused() {
+    let (_, client) = Probe::new().shared();
+    let idle = async |_: Double, _: Context| -> JobResult<i64> { Ok(0) };
+    let builder = || Worker::builder(&client).queue(QUEUE, 1).handle::<Double>(idle);
+    for size in [0, 100_001] {
+        let refused = builder().event_retention_batch_size(size).build().unwrap_err();
+        assert_eq!(refused, BuildError::EventRetentionBatchSize { size });
+    }
+    let period = Duration::from_hours(24 * 36_601);
+    let refused = builder().event_retention_period(period).build().unwrap_err();
+    assert_eq!(refused, BuildError::EventRetentionPeriod { period });
+    builder().event_retention_period(Duration::ZERO).event_retention_batch_size(100_000).build().unwrap();
 }

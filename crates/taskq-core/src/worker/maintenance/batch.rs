@@ -1,5 +1,7 @@
 //! How large a sweep's batches are.
 
+use std::time::Duration;
+
 /// How many batches in a row must end in time before a batch that was halved grows again.
 const PROOF: u32 = 8;
 
@@ -36,8 +38,17 @@ impl Batch {
         self.size < before
     }
 
-    /// Notes that a batch ended in time.
-    pub(super) fn ended(&mut self) {
+    /// Notes that a batch ended, and how long it took of what it may take. One that took more than half is made smaller
+    /// before it is given up: the other sweeps wait for it. One that took more than a quarter does not grow.
+    pub(super) fn ended(&mut self, took: Duration, limit: Duration) {
+        if took > limit / 2 {
+            self.halve();
+            return;
+        }
+        if took > limit / 4 {
+            self.in_time = 0;
+            return;
+        }
         if self.size == self.usual {
             return;
         }
@@ -53,6 +64,23 @@ impl Batch {
 mod tests {
     use super::*;
 
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_batch_that_is_slow_is_halved_before_it_is_given_up() {
+        let mut batch = Batch::new(1_000);
+        batch.ended(LIMIT * 6 / 10, LIMIT);
+        assert_eq!(batch.size(), 500);
+        for _ in 0..PROOF * 2 {
+            batch.ended(LIMIT * 3 / 10, LIMIT);
+        }
+        assert_eq!(batch.size(), 500, "it does not grow back into what was too slow");
+        for _ in 0..PROOF {
+            batch.ended(LIMIT / 10, LIMIT);
+        }
+        assert_eq!(batch.size(), 1_000);
+    }
+
     #[test]
     fn a_batch_is_halved_and_grows_back() {
         let mut batch = Batch::new(1_000);
@@ -62,7 +90,7 @@ mod tests {
         }
         let grown: Vec<u32> = (0..3 * PROOF)
             .map(|_| {
-                batch.ended();
+                batch.ended(Duration::ZERO, LIMIT);
                 batch.size()
             })
             .collect();

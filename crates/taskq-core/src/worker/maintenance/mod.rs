@@ -233,7 +233,7 @@ impl Sweeps {
         match call.await {
             Ok(swept) => {
                 let now = Instant::now();
-                let heals = progress.ended(&swept, now);
+                let heals = progress.ended(&swept, now - began, now);
                 report(sweep, &swept);
                 self.record.batch(sweep, &swept, now - began, now, heals);
                 Ok(Some(swept))
@@ -367,9 +367,9 @@ impl Progress {
     }
 
     /// Notes what a batch did. Returns whether the one before had failed.
-    fn ended(&mut self, swept: &Swept, now: Instant) -> bool {
+    fn ended(&mut self, swept: &Swept, took: Duration, now: Instant) -> bool {
         self.pace.reset();
-        self.batch.ended();
+        self.batch.ended(took, self.description.timeout);
         self.floor.reached(swept.reached.clone());
         self.wanted = swept.more;
         if swept.problems > 0 {
