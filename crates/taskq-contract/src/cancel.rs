@@ -6,7 +6,7 @@ use taskq_core::model::{
     ClaimedJob, Epoch, ErrorRecord, JobId, JobRecord, MESSAGE_LIMIT, Outcome, OutcomeKind, SettleReason,
     Status,
 };
-use taskq_core::store::{CancelOutcome, Cancelled};
+use taskq_core::store::{CancelOutcome, Cancelled, Sweep};
 
 use crate::draft::{draft, json};
 use crate::scene::{HOUR, MINUTE, Scene, assert_invalid};
@@ -86,7 +86,7 @@ pub(crate) async fn a_job_that_has_not_started_ends_at_once(scene: Scene<'_>) {
         assert_eq!(after.scheduled_at, before.scheduled_at);
         assert!(scene.attempts(id).await.is_empty());
         let leader = scene.leading().await;
-        assert_eq!(leader.due().await.next_due_in, None);
+        assert_eq!(leader.due_of(Sweep::Promote).await.due_in, None);
         leader.step_down().await;
         assert_over(&scene, id).await;
     }

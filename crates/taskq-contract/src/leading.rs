@@ -1,7 +1,9 @@
 //! The leader as behaviours use it.
 
 use taskq_core::model::JobId;
-use taskq_core::store::{LeaderEpoch, Reclaimed, StoreError, SweepsDue};
+use taskq_core::store::{
+    LeaderEpoch, ReclaimOptions, Reclaimed, StoreError, Sweep, SweepCall, SweepDue, SweepProbe, Swept,
+};
 
 use crate::scene::Scene;
 use crate::worker::Worker;
@@ -21,17 +23,51 @@ impl<'s> Leading<'s> {
         Self { scene, worker, epoch }
     }
 
+    pub(crate) fn scene(&self) -> &'s Scene<'s> {
+        self.scene
+    }
+
     /// Ends the session, so that another worker can lead.
     pub(crate) async fn step_down(&self) {
         self.worker.release().await;
     }
 
-    pub(crate) async fn due(&self) -> SweepsDue {
-        self.scene.store.sweeps_due(self.worker.id, self.epoch).await.expect("it leads")
+    /// Asks about every sweep, from the start.
+    pub(crate) async fn due(&self) -> Vec<SweepDue> {
+        self.ask(Sweep::ALL.map(SweepProbe::new).to_vec()).await
+    }
+
+    pub(crate) async fn ask(&self, probes: Vec<SweepProbe>) -> Vec<SweepDue> {
+        let answers = self.scene.store.sweeps_due(self.worker.id, self.epoch, probes, None).await;
+        answers.expect("it leads")
+    }
+
+    /// Asks about one sweep, from the start.
+    pub(crate) async fn due_of(&self, sweep: Sweep) -> SweepDue {
+        self.ask(vec![SweepProbe::new(sweep)]).await.remove(0)
+    }
+
+    /// Lists the sweeps that have something to do now.
+    pub(crate) async fn due_now(&self) -> Vec<Sweep> {
+        self.due().await.iter().filter(|due| due.is_now()).map(|due| due.sweep).collect()
+    }
+
+    /// A batch of at most so many rows.
+    pub(crate) fn call(&self, limit: u32) -> SweepCall {
+        SweepCall::new(self.worker.id, self.epoch, limit)
+    }
+
+    pub(crate) async fn try_sweep(&self, sweep: Sweep, limit: u32) -> Result<Swept, StoreError> {
+        self.scene.store.sweep(sweep, self.call(limit)).await
+    }
+
+    /// Runs one large batch of a sweep.
+    pub(crate) async fn sweep(&self, sweep: Sweep) -> Swept {
+        self.try_sweep(sweep, 1_000).await.expect("it leads")
     }
 
     pub(crate) async fn try_mark_lost(&self, limit: u32) -> Result<u64, StoreError> {
-        self.scene.store.mark_lost(self.worker.id, self.epoch, limit).await
+        self.try_sweep(Sweep::MarkLost, limit).await.map(|swept| swept.rows)
     }
 
     /// Declares every worker lost whose lease has ended; returns how many.
@@ -40,7 +76,8 @@ impl<'s> Leading<'s> {
     }
 
     pub(crate) async fn try_reclaim(&self, limit: u32, skip: &[JobId]) -> Result<Vec<Reclaimed>, StoreError> {
-        self.scene.store.reclaim(self.worker.id, self.epoch, limit, false, skip.to_vec()).await
+        let options = ReclaimOptions { forgive: false, skip: skip.to_vec() };
+        self.scene.store.reclaim(self.call(limit), options).await
     }
 
     /// Takes at most so many jobs from lost workers. They come by id.
@@ -55,12 +92,12 @@ impl<'s> Leading<'s> {
 
     /// Takes every job from lost workers as after an outage of the store. They come by id.
     pub(crate) async fn forgive(&self) -> Vec<Reclaimed> {
-        let reclaimed = self.scene.store.reclaim(self.worker.id, self.epoch, 1_000, true, Vec::new()).await;
-        by_id(reclaimed.expect("it leads"))
+        let options = ReclaimOptions { forgive: true, skip: Vec::new() };
+        by_id(self.scene.store.reclaim(self.call(1_000), options).await.expect("it leads"))
     }
 
     pub(crate) async fn try_forget(&self, limit: u32) -> Result<u64, StoreError> {
-        self.scene.store.forget_workers(self.worker.id, self.epoch, limit).await
+        self.try_sweep(Sweep::Workers, limit).await.map(|swept| swept.rows)
     }
 
     /// Deletes every worker that was lost long ago; returns how many.

@@ -192,6 +192,32 @@ macro_rules! each_behaviour {
                 a_released_session_ends_its_jobs_to_be_cancelled
                 an_operators_retry_takes_a_request_back
             }
+            sweeps {
+                a_batch_goes_on_behind_the_one_before
+                what_lies_below_a_key_is_seen_from_the_start_only
+                the_probe_tells_up_to_where_nothing_lives
+                a_batch_out_of_bounds_is_refused
+                a_job_fails_when_its_deadline_passes_before_it_starts
+                a_job_that_waits_for_another_attempt_has_its_deadline
+                a_running_job_is_not_taken_at_its_deadline
+                a_worker_is_told_of_attempts_that_take_too_long
+                a_result_is_kept_for_its_time_and_its_stamp_for_longer
+                expired_keys_are_forgotten
+                events_are_kept_for_a_time
+                the_size_of_a_batch_of_events_is_a_setting
+                settings_out_of_bounds_are_refused
+                what_the_leader_writes_down_is_told
+                a_new_leader_goes_on_where_the_last_note_says
+            }
+            events {
+                at_the_level_all_every_transition_is_told
+                unless_set_otherwise_what_is_out_of_the_ordinary_is_told
+                at_the_level_off_nothing_is_told
+                an_event_says_what_happened_to_which_attempt_and_when
+                the_feed_is_read_page_by_page_and_goes_on_where_it_was_left
+                the_feed_can_begin_now
+                a_page_of_events_out_of_bounds_is_refused
+            }
             operator {
                 a_job_of_every_terminal_status_is_tried_again
                 a_job_that_ended_before_it_started_is_tried_again

@@ -5,7 +5,7 @@ use std::time::Duration;
 use taskq_core::model::{
     ClaimedJob, Epoch, JobId, Outcome, OutcomeKind, RetryPolicy, SettleReason, Status, WorkerId,
 };
-use taskq_core::store::{Count, LeaderEpoch, Reclaimed, SweepsDue, WorkerState};
+use taskq_core::store::{Count, LeaderEpoch, ReclaimOptions, Reclaimed, Sweep, SweepCall, WorkerState};
 
 use crate::draft::draft;
 use crate::scene::{DAY, HOUR, MINUTE, Scene, assert_invalid, assert_lease_lost, assert_not_leader};
@@ -50,16 +50,21 @@ pub(crate) async fn only_the_leader_rescues(scene: Scene<'_>) {
         (leader.worker.id, LeaderEpoch(leader.epoch.0 - 1)),
     ];
     let refused = async |id, epoch| {
-        assert_not_leader(scene.store.sweeps_due(id, epoch).await);
-        assert_not_leader(scene.store.mark_lost(id, epoch, 10).await);
-        assert_not_leader(scene.store.reclaim(id, epoch, 10, false, Vec::new()).await);
-        assert_not_leader(scene.store.reclaim(id, epoch, 10, true, Vec::new()).await);
-        assert_not_leader(scene.store.forget_workers(id, epoch, 10).await);
+        assert_not_leader(scene.store.sweeps_due(id, epoch, Vec::new(), None).await);
+        let call = SweepCall::new(id, epoch, 10);
+        for forgive in [false, true] {
+            let options = ReclaimOptions { forgive, skip: Vec::new() };
+            assert_not_leader(scene.store.reclaim(call.clone(), options).await);
+        }
+        for sweep in Sweep::ALL.into_iter().filter(|sweep| *sweep != Sweep::Reclaim) {
+            assert_not_leader(scene.store.sweep(sweep, call.clone()).await);
+        }
+        assert_not_leader(scene.store.note_sweeps(id, epoch, Vec::new()).await);
     };
     for (id, epoch) in wrong {
         refused(id, epoch).await;
     }
-    assert!(leader.due().await.lease_ended, "nobody was declared lost");
+    assert!(leader.due_of(Sweep::MarkLost).await.is_now(), "nobody was declared lost");
     assert_eq!(leader.mark_lost().await, 1);
     scene.advance(2 * HOUR).await;
     refused(leader.worker.id, leader.epoch).await;
@@ -84,7 +89,7 @@ pub(crate) async fn a_worker_whose_lease_runs_is_not_lost(scene: Scene<'_>) {
     let (worker, job) = scene.running(draft()).await;
     scene.advance(LEASE * 9 / 10).await;
     let leader = scene.leading().await;
-    assert_eq!(leader.due().await, SweepsDue::default());
+    assert_eq!(leader.due_now().await, []);
     assert_eq!(leader.mark_lost().await, 0);
     assert_eq!(leader.reclaim().await, []);
     worker.beat().await;
@@ -325,7 +330,7 @@ pub(crate) async fn a_job_that_is_to_be_skipped_is_passed_over(scene: Scene<'_>)
     let skip = [jobs[0].id, JobId::new(), jobs[1].id];
     assert_eq!(leader.reclaim_some(1, &skip).await, [moved(&jobs[2], Status::Scheduled)]);
     assert_eq!(leader.reclaim_some(10, &skip).await, []);
-    assert!(leader.due().await.lost, "they are still there");
+    assert!(leader.due_of(Sweep::Reclaim).await.is_now(), "they are still there");
     let left = [moved(&jobs[0], Status::Scheduled), moved(&jobs[1], Status::Scheduled)];
     assert_eq!(leader.reclaim().await, left);
 }
@@ -370,26 +375,27 @@ pub(crate) async fn a_reclaimed_job_still_has_its_deadline(scene: Scene<'_>) {
 
 pub(crate) async fn a_lost_worker_is_forgotten_an_hour_after_its_lease(scene: Scene<'_>) {
     let idle = scene.worker().await;
-    let (busy, _job) = scene.expired(draft()).await;
+    let (busy, job) = scene.expired(draft()).await;
     let leader = scene.leading().await;
     assert_eq!(leader.mark_lost().await, 2);
     assert_eq!(leader.forget().await, 0);
+    assert_eq!(leader.reclaim_some(1, &[job.id]).await, [], "the other one holds nothing");
     leader.step_down().await;
     scene.advance(59 * MINUTE).await;
     let leader = scene.leading().await;
     assert_eq!(leader.forget().await, 0, "the hour is not over");
-    assert!(!leader.due().await.forgettable);
+    assert!(!leader.due_of(Sweep::Workers).await.is_now());
     leader.step_down().await;
     scene.advance(2 * MINUTE).await;
     let leader = scene.leading().await;
-    assert!(leader.due().await.forgettable);
+    assert!(leader.due_of(Sweep::Workers).await.is_now());
     assert_eq!(leader.forget().await, 1, "the other one holds a job");
     let left: Vec<WorkerId> = scene.workers().await.iter().map(|summary| summary.worker).collect();
     assert_eq!(left, [busy.id, leader.worker.id]);
     assert_lease_lost(idle.try_claim(1).await);
     leader.reclaim().await;
     assert_eq!(leader.forget().await, 1);
-    assert!(!leader.due().await.forgettable);
+    assert!(!leader.due_of(Sweep::Workers).await.is_now());
     assert_lease_lost(busy.try_beat().await);
 }
 
@@ -400,8 +406,10 @@ pub(crate) async fn only_workers_declared_lost_are_forgotten_up_to_the_limit(sce
     scene.advance(DAY).await;
     let leader = scene.leading().await;
     assert_eq!(leader.forget().await, 0, "nobody has declared them lost");
-    assert!(!leader.due().await.forgettable);
+    assert!(!leader.due_of(Sweep::Workers).await.is_now());
     leader.mark_lost().await;
+    assert_eq!(leader.forget().await, 0, "nobody has looked whether they hold jobs");
+    leader.reclaim().await;
     assert_eq!(leader.try_forget(2).await.expect("it leads"), 2);
     assert_eq!(leader.try_forget(2).await.expect("it leads"), 1);
     assert_eq!(scene.workers().await.len(), 1, "the leader itself");
@@ -411,34 +419,27 @@ pub(crate) async fn the_probe_says_what_there_is_to_do(scene: Scene<'_>) {
     let (_worker, _job) = scene.running(draft()).await;
     scene.add(draft().after(DAY)).await;
     let leader = scene.leading().await;
-    let due = leader.due().await;
-    let wait = due.next_due_in.expect("a job is scheduled");
+    let wait = leader.due_of(Sweep::Promote).await.due_in.expect("a job is scheduled");
     assert!(wait <= DAY && wait + MINUTE > DAY, "{wait:?}");
-    assert_eq!((due.lease_ended, due.lost, due.forgettable), (false, false, false));
+    assert_eq!(leader.due_now().await, []);
     leader.step_down().await;
 
     scene.advance(LEASE).await;
     let leader = scene.leading().await;
-    let seen = async || {
-        let due = leader.due().await;
-        (due.lease_ended, due.lost, due.forgettable)
-    };
-    assert_eq!(seen().await, (true, false, false));
-    assert_eq!(seen().await, (true, false, false), "asking changes nothing");
+    assert_eq!(leader.due_now().await, [Sweep::MarkLost]);
+    assert_eq!(leader.due_now().await, [Sweep::MarkLost], "asking changes nothing");
     leader.mark_lost().await;
-    assert_eq!(seen().await, (false, true, false));
+    assert_eq!(leader.due_now().await, [Sweep::Reclaim]);
     leader.reclaim().await;
-    assert_eq!(seen().await, (false, false, false));
+    assert_eq!(leader.due_now().await, []);
     leader.step_down().await;
 
     scene.advance(DAY).await;
     let leader = scene.leading().await;
-    let due = leader.due().await;
-    assert_eq!(due.next_due_in, Some(Duration::ZERO));
-    assert!(due.forgettable);
+    assert_eq!(leader.due_now().await, [Sweep::Promote, Sweep::Workers]);
     leader.forget().await;
-    scene.store.promote(leader.worker.id, leader.epoch, 10).await.expect("it leads");
-    assert_eq!(leader.due().await, SweepsDue::default());
+    leader.sweep(Sweep::Promote).await;
+    assert_eq!(leader.due_now().await, []);
 }
 
 pub(crate) async fn a_leader_before_takes_nothing(scene: Scene<'_>) {

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use taskq_core::model::{AttemptRecord, ClaimedJob, Enqueued, JobId, JobRecord, OutcomeKind, Status};
+use taskq_core::model::{
+    AttemptRecord, ClaimedJob, Enqueued, JobId, JobRecord, OutcomeKind, Status, WorkerId,
+};
 use taskq_core::store::{
-    CancelOutcome, Cancelled, QueueSummary, Reclaimed, Retried, Stats, Store, StoreError, WorkerSummary,
+    CancelOutcome, Cancelled, LeaderEpoch, QueueSummary, Reclaimed, Retried, Stats, Store, StoreError, Sweep,
+    SweepCall, Swept, WorkerSummary,
 };
 
 use crate::Harness;
@@ -133,10 +136,20 @@ impl<'h> Scene<'h> {
         Leading::begin(self).await
     }
 
+    /// Tries to make due jobs ready as this worker under this epoch.
+    pub(crate) async fn promote(
+        &self,
+        leader: WorkerId,
+        epoch: LeaderEpoch,
+        limit: u32,
+    ) -> Result<Swept, StoreError> {
+        self.store.sweep(Sweep::Promote, SweepCall::new(leader, epoch, limit)).await
+    }
+
     /// Lets a leader make every due job ready.
     pub(crate) async fn promote_all(&self) {
         let leader = self.leading().await;
-        self.store.promote(leader.worker.id, leader.epoch, 1_000).await.expect("the worker leads");
+        leader.sweep(Sweep::Promote).await;
         leader.step_down().await;
     }
 

@@ -128,6 +128,16 @@ impl Dsn {
         config
     }
 
+    /// The configuration of a connection that sets nothing by itself, as other programs connect.
+    pub(crate) fn plain_config(&self) -> tokio_postgres::Config {
+        let mut config = self.config.clone();
+        config.application_name(format!("{}:doctor", self.name.as_deref().unwrap_or("taskq")));
+        if let Some(options) = &self.options {
+            config.options(options.as_str());
+        }
+        config
+    }
+
     /// How long all attempts to connect may take together.
     pub(crate) fn connect_deadline(&self) -> Duration {
         let hosts = u32::try_from(self.config.get_hosts().len().max(1)).unwrap_or(u32::MAX);

@@ -73,6 +73,7 @@ fn of_server(db: &DbError, schema: &SchemaName) -> StoreError {
         "TQ004" => StoreError::Isolation { message },
         "TQ005" => StoreError::NotLeader { message },
         "55P03" => StoreError::Busy { message },
+        "57014" => StoreError::TimedOut { message },
         "3F000" => StoreError::Schema(SchemaProblem::Missing { schema: schema.to_string() }),
         "42P01" | "42883" | "42703" if message.contains(schema.as_str()) => {
             StoreError::Schema(SchemaProblem::TooOld { schema: schema.to_string(), detail: message })

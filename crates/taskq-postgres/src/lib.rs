@@ -6,6 +6,7 @@
 
 mod codec;
 mod connect;
+mod doctor;
 mod dsn;
 mod engine;
 mod error;
@@ -17,6 +18,7 @@ mod session;
 mod store;
 
 pub use connect::ConnectOptions;
+pub use doctor::{Diagnosis, Doctor, Limits, Verdict};
 pub use migrate::{
     Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus, Migrator,
     Mode, Phase, SchemaStatus, Step,

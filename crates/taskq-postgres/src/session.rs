@@ -110,6 +110,21 @@ impl Session {
         self.answer(&connection, self.0.role.deadline(), connection.query(sql, params)).await
     }
 
+    /// Runs a statement in a transaction of its own that the server gives up after a while, and collects its rows. One
+    /// round trip.
+    ///
+    /// # Errors
+    /// [`StoreError::TimedOut`] when the server gave it up.
+    pub(crate) async fn query_within(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Duration,
+    ) -> Result<Vec<Row>, StoreError> {
+        let connection = self.connection().await?;
+        self.answer(&connection, self.0.role.deadline(), connection.query_within(sql, params, limit)).await
+    }
+
     /// Starts a transaction on an open connection; other calls wait until it has ended.
     pub(crate) async fn begin(&self, connection: &Arc<Connection>) -> Result<Transaction, StoreError> {
         let turn = Arc::clone(&connection.turn).write_owned().await;
@@ -292,6 +307,42 @@ impl Connection {
             }
             result => result,
         }
+    }
+
+    /// As [`query`](Self::query), in a transaction with a time limit.
+    async fn query_within(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Duration,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let _turn = self.turn.write().await;
+        let statement = self.prepared(sql).await?;
+        match self.transaction(limit, self.client.query(&statement, params)).await {
+            Err(error) if error::judge(&error) == Verdict::Stale => {
+                self.statements().remove(&sql.text);
+                let typed: Vec<_> = params.iter().copied().zip(sql.types.iter().cloned()).collect();
+                self.transaction(limit, self.client.query_typed(&sql.text, &typed)).await
+            }
+            result => result,
+        }
+    }
+
+    /// Sends a statement between the start and the end of a transaction. All of it is under way before the first answer
+    /// is there, so it is whole even when nobody waits for it.
+    async fn transaction(
+        &self,
+        limit: Duration,
+        call: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}",
+            limit.as_millis().max(1)
+        );
+        let (begun, rows, ended) = tokio::join!(biased; self.batch(&begin), call, self.batch("COMMIT"));
+        begun?;
+        let rows = rows?;
+        ended.map(|()| rows)
     }
 
     async fn query_prepared(

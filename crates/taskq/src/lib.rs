@@ -129,7 +129,9 @@
 //!
 //! [`cancel`](Client::cancel) and [`retry`](Client::retry) take ids, [`cancel_matching`](Client::cancel_matching) and
 //! [`retry_matching`](Client::retry_matching) a filter. [`queue`](Client::queue) and [`actor`](Client::actor) can be
-//! paused and resumed. [`workers`](Client::workers) and [`leader`](Client::leader) say who works.
+//! paused and resumed. [`workers`](Client::workers) and [`leader`](Client::leader) say who works, and
+//! [`sweeps`](Client::sweeps) how the leader's maintenance stands. [`events`](Client::events) tells what happens to jobs,
+//! as a stream that can be taken up again where it was left.
 //!
 //! # Turns
 //!
@@ -174,9 +176,9 @@ pub mod prelude {
 pub mod store {
     pub use taskq_core::store::memory::{Clock, MemoryStore, TestClock};
     pub use taskq_core::store::{
-        ActorSummary, CancelOutcome, Cancelled, Count, Ending, JobFilter, JobMatch, LeaderSummary, QueueMode,
-        QueueSummary, Retried, RetryOutcome, SchemaProblem, Stats, Store, StoreError, WorkerState,
-        WorkerSummary,
+        ActorSummary, CancelOutcome, Cancelled, Count, Ending, EventPage, JobFilter, JobMatch, LeaderSummary,
+        QueueMode, QueueSummary, Retried, RetryOutcome, SchemaProblem, Setting, SettingSummary, Stats, Store,
+        StoreError, Sweep, SweepSummary, WorkerState, WorkerSummary,
     };
     pub use taskq_postgres::PostgresStore;
 }
@@ -189,17 +191,22 @@ pub mod migrate {
     };
 }
 
+/// Looking for what needs a person, as `taskq doctor` does.
+pub mod doctor {
+    pub use taskq_postgres::{Diagnosis, Doctor, Limits, Verdict};
+}
+
 pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{
-    CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, Job, JobHandle, LaneControl, OperateError,
-    QueueChange, RetryMatching, RetryTotals, SetQueue, WaitError,
+    CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, Events, Job, JobHandle, LaneControl,
+    OperateError, QueueChange, RetryMatching, RetryTotals, SetQueue, WaitError,
 };
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,
-    ErrorRecord, FairnessKey, IdempotencyKey, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json,
-    JsonError, NewJob, OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy,
-    Schedule, Status, WorkerId,
+    ErrorRecord, EventCursor, EventLevel, EventRecord, FairnessKey, IdempotencyKey, InvalidEventCursor,
+    InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, NewJob, OnFinished, OutcomeKind,
+    PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
 };
 pub use taskq_core::testing;
 pub use taskq_core::worker::{

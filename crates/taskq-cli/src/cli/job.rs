@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, value_parser};
-use taskq::{ActorName, JobId, QueueName, Status};
+use taskq::{ActorName, EventCursor, JobId, QueueName, Status};
 
 use super::OutputArgs;
 use crate::parse;
@@ -18,6 +18,8 @@ pub(crate) enum JobCommand {
     Show(ShowArgs),
     /// Wait for a job's end and print its result.
     Wait(WaitArgs),
+    /// Print what happens to jobs, as it happens.
+    Tail(TailArgs),
     /// Cancel jobs: those that have not started end at once, the workers of those that run are told.
     Cancel(CancelArgs),
     /// Make jobs that have ended ready again, with a fresh budget of attempts.
@@ -67,6 +69,37 @@ pub(crate) struct WaitArgs {
     /// How long to wait [default: for ever].
     #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
     pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What `taskq job tail` is told.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Prints one line for each event: its place, when it happened, the job, what happened and what else there is to say. \
+With --json each line is a JSON object. Its place (cursor) is where --from goes on.
+
+Nothing can appear behind what was printed: an event is told once every transaction that began before it is over, so \
+a transaction that is left open for long holds the lines back.
+
+Which events there are says the setting event_level: by default what is out of the ordinary, with \"all\" every \
+transition. Set it with SELECT taskq.set_setting('event_level', '\"all\"'). They are kept for 7 days by default.")]
+pub(crate) struct TailArgs {
+    /// Only events of these jobs.
+    #[arg(value_name = "ID")]
+    pub(crate) ids: Vec<JobId>,
+    /// Only events of this kind, such as retried; may be given several times.
+    #[arg(long = "kind", value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) kinds: Vec<String>,
+    /// Begin behind this place, as an earlier line told it, instead of with what happens from now on.
+    #[arg(long, value_name = "CURSOR", conflicts_with = "from_start")]
+    pub(crate) from: Option<EventCursor>,
+    /// Begin with the oldest event that is kept.
+    #[arg(long)]
+    pub(crate) from_start: bool,
+    /// End when everything has been printed that has happened by now, instead of waiting for more.
+    #[arg(long)]
+    pub(crate) no_follow: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

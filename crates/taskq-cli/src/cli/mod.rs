@@ -18,7 +18,7 @@ pub(crate) use bench::{
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
 pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};
-pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, WaitArgs};
+pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, TailArgs, WaitArgs};
 pub(crate) use lane::{ActorArgs, ActorCommand, ModeArg, QueueArgs, QueueCommand, QueueSetArgs};
 pub(crate) use migrate::{MigrateCommand, PhaseArg};
 pub(crate) use output::OutputArgs;
@@ -65,8 +65,14 @@ pub(crate) enum Command {
     Actor(ActorCommand),
     /// List the worker sessions, lost ones included.
     Workers(OutputArgs),
-    /// Say which worker leads; exit code 1 when none does.
+    /// Say which worker leads, how its sweeps stand and what is set; exit code 1 when none leads.
     Leader(OutputArgs),
+    /// Look for what needs a person; exit code 1 when something does.
+    #[command(after_help = "\
+Checks the schema, the role's privileges, the settings, the default isolation, poolers, clocks, autovacuum, dead rows, \
+old transactions, prepared ones, replication slots, sweeps that are behind, jobs that nobody serves, and the feed of \
+events. Each problem comes with its remedy. It changes nothing.")]
+    Doctor(OutputArgs),
     /// Count jobs by status; list live workers and the actors that nobody serves.
     Stats(OutputArgs),
     /// Measure what taskq does with a server, as ratios to plain SQL on the same server.

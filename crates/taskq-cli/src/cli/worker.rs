@@ -52,6 +52,14 @@ pub(crate) struct WorkerArgs {
     /// every 5s at least [default: 30s].
     #[arg(long, value_name = "DURATION")]
     pub(crate) lease: Option<String>,
+    /// How long events are kept while this worker leads, instead of what the database's setting says; 0s is for ever
+    /// [default: the setting, 7 days].
+    #[arg(long, value_name = "DURATION", env = "TASKQ_EVENT_RETENTION_PERIOD", hide_env_values = true)]
+    pub(crate) event_retention_period: Option<String>,
+    /// How many events are deleted at once while this worker leads, instead of what the database's setting says; 1 to
+    /// 100000 [default: the setting, 10000].
+    #[arg(long, value_name = "N", env = "TASKQ_EVENT_RETENTION_BATCH_SIZE", hide_env_values = true)]
+    pub(crate) event_retention_batch_size: Option<String>,
     /// What to log: error, warn, info, debug, trace, or a filter such as `taskq=debug` [default: info].
     #[arg(long, value_name = "FILTER", env = "TASKQ_LOG", hide_env_values = true)]
     pub(crate) log_level: Option<String>,

@@ -4,6 +4,7 @@ mod bench;
 mod connect;
 mod demo;
 mod dev;
+mod doctor;
 mod enqueue;
 mod job;
 mod lane;
@@ -13,6 +14,7 @@ mod server;
 mod sessions;
 mod signals;
 mod stats;
+mod tail;
 mod worker;
 
 use std::env;
@@ -34,7 +36,9 @@ pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> 
     match cli.command {
         Command::Worker(args) => {
             let log = config::given_log(&args, matches);
-            let settings = config::worker(&args, given, log, env::var_os("PATH").as_deref())?;
+            let retention = config::given_retention(&args, matches);
+            let search = env::var_os("PATH");
+            let settings = config::worker(&args, given, log, retention, search.as_deref())?;
             logging::start(&settings.log);
             block_on(worker::run(settings))
         }
@@ -46,6 +50,7 @@ pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> 
         Command::Job(JobCommand::List(args)) => with_database(given, |database| job::list(args, database)),
         Command::Job(JobCommand::Show(args)) => with_database(given, |database| job::show(args, database)),
         Command::Job(JobCommand::Wait(args)) => with_database(given, |database| job::wait(args, database)),
+        Command::Job(JobCommand::Tail(args)) => with_database(given, |database| tail::run(args, database)),
         Command::Job(JobCommand::Cancel(args)) => {
             with_database(given, |database| operate::cancel(args, database))
         }
@@ -56,6 +61,7 @@ pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> 
         Command::Actor(verb) => with_database(given, |database| lane::actor(verb, database)),
         Command::Workers(args) => with_database(given, |database| sessions::workers(args, database)),
         Command::Leader(args) => with_database(given, |database| sessions::leader(args, database)),
+        Command::Doctor(args) => with_database(given, |database| doctor::run(args, database)),
         Command::Stats(args) => with_database(given, |database| stats::run(args, database)),
     }
 }

@@ -23,6 +23,12 @@ pub(super) async fn run(settings: WorkerSettings) -> Result<Exit, Failure> {
         .forced_grace(times.forced_grace)
         .shutdown_grace(times.shutdown_grace)
         .lease(times.lease);
+    if let Some(period) = settings.retention.period {
+        builder = builder.event_retention_period(period);
+    }
+    if let Some(size) = settings.retention.batch_size {
+        builder = builder.event_retention_batch_size(size);
+    }
     for (queue, slots) in &settings.queues {
         builder = builder.queue(queue.as_str(), *slots);
     }

@@ -8,6 +8,8 @@
 //! forced_grace = "10s"        # from SIGKILL until its job is abandoned
 //! shutdown_grace = "30s"
 //! lease = "30s"
+//! event_retention_period = "7 days"   # while this worker leads, instead of the database's setting
+//! event_retention_batch_size = 10000
 //! log_level = "info"
 //!
 //! [queues.files]
@@ -36,6 +38,8 @@ pub(crate) struct FileSettings {
     pub(crate) forced_grace: Option<Given<String>>,
     pub(crate) shutdown_grace: Option<Given<String>>,
     pub(crate) lease: Option<Given<String>>,
+    pub(crate) event_retention_period: Option<Given<String>>,
+    pub(crate) event_retention_batch_size: Option<Given<String>>,
     pub(crate) log_level: Option<Given<String>>,
     pub(crate) queues: Vec<QueueEntry>,
     pub(crate) actors: Vec<ActorEntry>,
@@ -80,6 +84,10 @@ pub(crate) fn read(path: &Path, text: &str, problems: &mut Problems) -> Result<F
             "forced_grace" => settings.forced_grace = reader.text(value, problems),
             "shutdown_grace" => settings.shutdown_grace = reader.text(value, problems),
             "lease" => settings.lease = reader.text(value, problems),
+            "event_retention_period" => settings.event_retention_period = reader.text(value, problems),
+            "event_retention_batch_size" => {
+                settings.event_retention_batch_size = reader.number(value, problems);
+            }
             "log_level" => settings.log_level = reader.text(value, problems),
             "queues" => {
                 for (name, table) in reader.tables(value, problems) {

@@ -5,8 +5,10 @@ mod database;
 mod file;
 mod given;
 mod path;
+mod retention;
 mod times;
 mod worker;
 
 pub(crate) use database::{DatabaseSettings, GivenDatabase, database, given_database, private_database};
+pub(crate) use retention::given_retention;
 pub(crate) use worker::{ProgramActor, WorkerSettings, given_log, worker};

@@ -11,6 +11,7 @@ use super::database::{self, DatabaseSettings, GivenDatabase};
 use super::file::{self, ActorEntry, CommandText, FileSettings, QueueEntry};
 use super::given::{Given, Problems};
 use super::path::find_program;
+use super::retention::{self, GivenRetention, Retention};
 use super::times::{self, Times};
 use crate::cli::WorkerArgs;
 use crate::exit::Failure;
@@ -32,6 +33,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) actors: Vec<ProgramActor>,
     /// How long it waits for what.
     pub(crate) times: Times,
+    /// How long events are kept while it leads.
+    pub(crate) retention: Retention,
     /// What is logged.
     pub(crate) log: String,
 }
@@ -60,6 +63,7 @@ pub(crate) fn worker(
     args: &WorkerArgs,
     given: GivenDatabase,
     log: Option<Given<String>>,
+    retention: GivenRetention,
     search: Option<&OsStr>,
 ) -> Result<WorkerSettings, Failure> {
     let mut problems = Problems::default();
@@ -74,6 +78,7 @@ pub(crate) fn worker(
     };
 
     let times = times::check(args, &file, &mut problems);
+    let retention = retention::check(retention, &file, &mut problems);
     let given = GivenDatabase { dsn: given.dsn.or(file.dsn), schema: given.schema.or(file.schema) };
     let database = database::check(given, &mut problems);
     let slots = args.slots.clone().map(|slots| Given::flag("--slots", slots)).or(file.slots);
@@ -101,7 +106,7 @@ pub(crate) fn worker(
     let (Some(database), Some(times), Some(log)) = (database, times, log) else {
         return Err(Failure::usage("the settings are incomplete"));
     };
-    Ok(WorkerSettings { database, queues, actors, times, log })
+    Ok(WorkerSettings { database, queues, actors, times, retention, log })
 }
 
 fn check_slots(text: &str) -> Result<u32, String> {
@@ -197,6 +202,8 @@ mod tests {
             forced_grace: None,
             shutdown_grace: None,
             lease: None,
+            event_retention_period: None,
+            event_retention_batch_size: None,
             log_level: None,
         }
     }
@@ -213,7 +220,7 @@ mod tests {
         fs::write(&path, text).unwrap();
         args.config = Some(path.clone());
         let search = Some(OsStr::new("/bin:/usr/bin"));
-        worker(&args, dsn(), None, search).map_err(|failure| {
+        worker(&args, dsn(), None, GivenRetention::default(), search).map_err(|failure| {
             let shown = PathBuf::from("taskq.toml");
             failure.to_string().replace(&path.display().to_string(), &shown.display().to_string())
         })
@@ -274,6 +281,16 @@ mod tests {
     }
 
     #[test]
+    fn the_file_may_set_how_long_events_are_kept() {
+        let text = "event_retention_period = '1 day'\nevent_retention_batch_size = 500\n[queues.a]\n\
+                    [actors.cat]\ncommand = 'cat'\n";
+        let retention = with_file(text, args()).unwrap().retention;
+        assert_eq!((retention.period, retention.batch_size), (Some(Duration::from_hours(24)), Some(500)));
+        let said = with_file(&text.replace("500", "0"), args()).unwrap_err();
+        assert!(said.contains("taskq.toml:2: event_retention_batch_size `0`"), "{said}");
+    }
+
+    #[test]
     fn a_file_that_is_no_toml_names_its_line() {
         let said = with_file("slots = 1\n[queues\n", args()).unwrap_err();
         assert!(said.starts_with("taskq.toml:2: "), "{said}");
@@ -282,7 +299,9 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let failure =
-            worker(&args(), GivenDatabase { dsn: None, schema: None }, None, None).unwrap_err().to_string();
+            worker(&args(), GivenDatabase { dsn: None, schema: None }, None, GivenRetention::default(), None)
+                .unwrap_err()
+                .to_string();
         for part in ["3 problems", "TASKQ_PG_DSN", "--queue", "--actor"] {
             assert!(failure.contains(part), "{part} is not in: {failure}");
         }
@@ -291,7 +310,9 @@ mod tests {
             actors: vec!["s=sh".to_owned(), "s=sh".to_owned()],
             ..args()
         };
-        let failure = worker(&twice, dsn(), None, Some(OsStr::new("/bin"))).unwrap_err().to_string();
+        let failure = worker(&twice, dsn(), None, GivenRetention::default(), Some(OsStr::new("/bin")))
+            .unwrap_err()
+            .to_string();
         assert!(failure.contains("queue `a` is given twice") && failure.contains("actor `s` is given twice"));
     }
 }

@@ -209,6 +209,7 @@ mod tests {
             fairness_key: None,
             error: None,
             result: None,
+            result_expires_at: None,
             progress: None,
             tags: vec![],
             metadata: None,

@@ -16,7 +16,14 @@ pub(crate) const WITHIN: Duration = Duration::from_mins(1);
 /// The binary without any setting of the machine it runs on.
 pub(crate) fn taskq() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taskq"));
-    for variable in ["TASKQ_PG_DSN", "TASKQ_SCHEMA_NAME", "TASKQ_LOG", "TASKQ_DEADLINE"] {
+    for variable in [
+        "TASKQ_PG_DSN",
+        "TASKQ_SCHEMA_NAME",
+        "TASKQ_LOG",
+        "TASKQ_DEADLINE",
+        "TASKQ_EVENT_RETENTION_PERIOD",
+        "TASKQ_EVENT_RETENTION_BATCH_SIZE",
+    ] {
         command.env_remove(variable);
     }
     command

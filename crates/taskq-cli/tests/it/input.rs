@@ -27,6 +27,8 @@ fn every_verb_says_which_database_is_missing() {
         vec!["actor", "resume", "a"],
         vec!["workers"],
         vec!["leader"],
+        vec!["doctor"],
+        vec!["job", "tail"],
         vec!["stats"],
     ] {
         run(taskq().args(&verb)).refused(2, &["--dsn", "TASKQ_PG_DSN"]);

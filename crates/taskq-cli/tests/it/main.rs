@@ -11,6 +11,7 @@ mod harness;
 mod idempotency;
 mod input;
 mod jobs;
+mod maintain;
 mod migrate;
 mod operate;
 mod programs;

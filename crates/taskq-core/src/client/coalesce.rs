@@ -111,6 +111,11 @@ impl Coalescer {
                     let _ = waiting.answer.send(Err(error));
                 }
             }
+            Err(StoreError::TimedOut { message }) => {
+                for waiting in batch {
+                    let _ = waiting.answer.send(Err(StoreError::TimedOut { message: message.clone() }));
+                }
+            }
             // One by one, so that an error reaches only the caller whose job it is about.
             Ok(_) | Err(_) => {
                 for waiting in batch {

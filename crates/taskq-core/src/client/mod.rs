@@ -3,6 +3,7 @@
 mod coalesce;
 mod enqueue;
 mod error;
+mod events;
 mod handle;
 mod job;
 mod operate;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub use enqueue::Enqueue;
 pub use error::{EnqueueError, WaitError};
+pub use events::Events;
 pub use handle::JobHandle;
 pub use job::Job;
 pub use operate::{CancelMatching, CancelTotals, LaneControl, OperateError, RetryMatching, RetryTotals};

@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 use super::Client;
 use crate::model::{ActorName, InvalidName, JobId, QueueName};
 use crate::store::{
-    Cancelled, CancelledBatch, JobMatch, LanePart, LeaderSummary, Retried, RetriedBatch, StoreError,
-    WorkerSummary,
+    Cancelled, CancelledBatch, JobMatch, LanePart, LeaderSummary, Retried, RetriedBatch, Setting,
+    SettingSummary, StoreError, SweepSummary, WorkerSummary,
 };
 
 /// The most ids of one call of the store.
@@ -93,6 +93,30 @@ impl Client {
     /// [`StoreError`] when the store cannot answer.
     pub async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError> {
         self.store().leader().await
+    }
+
+    /// Says how the leader's sweeps stand: what each did last, how much waits for it, what went wrong.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot answer.
+    pub async fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
+        self.store().sweeps().await
+    }
+
+    /// Lists what is set for the whole store.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot answer.
+    pub async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
+        self.store().settings().await
+    }
+
+    /// Sets something for the whole store. It takes effect with the next call that reads it, without a restart.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a value out of bounds; nothing is written then.
+    pub async fn set(&self, setting: Setting) -> Result<(), StoreError> {
+        self.store().set_setting(setting).await
     }
 }
 

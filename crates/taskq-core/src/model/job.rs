@@ -207,6 +207,8 @@ pub struct JobRecord {
     pub error: Option<ErrorRecord>,
     /// What its handler returned.
     pub result: Option<Json>,
+    /// Until when the result is kept; `None` is for ever. It stays when the result has gone.
+    pub result_expires_at: Option<Timestamp>,
     /// What its handler last said of its progress.
     pub progress: Option<Json>,
     /// Labels for operators.

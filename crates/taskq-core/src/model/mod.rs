@@ -1,6 +1,7 @@
 //! Pure data and rules: no I/O, no async, no clock.
 
 mod error_record;
+mod event;
 mod id;
 mod job;
 mod json;
@@ -10,6 +11,7 @@ mod retry;
 mod status;
 
 pub use error_record::{BACKTRACE_LIMIT, CLASS_LIMIT, ErrorRecord, MESSAGE_LIMIT};
+pub use event::{EventCursor, EventLevel, EventRecord, InvalidEventCursor};
 pub use id::{Epoch, JobId, WorkerId};
 pub use job::{
     AttemptRecord, ClaimedJob, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, JobRecord,

@@ -1,7 +1,5 @@
 //! What operators and the leader do to jobs.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::model::{ActorName, Epoch, JobId, QueueName, Status};
@@ -130,19 +128,6 @@ pub struct RetriedBatch {
     pub retried: u64,
     /// Where the next batch goes on; `None` at the end.
     pub scanned_to: Option<JobId>,
-}
-
-/// What the leader's sweeps have to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SweepsDue {
-    /// How long until a job is due to be promoted: zero when one is, `None` when none is scheduled.
-    pub next_due_in: Option<Duration>,
-    /// A worker's lease has ended and it is not yet declared lost.
-    pub lease_ended: bool,
-    /// A lost worker still has running jobs.
-    pub lost: bool,
-    /// A worker was lost long enough ago to be forgotten.
-    pub forgettable: bool,
 }
 
 /// What a reclaim did with one job of a lost worker.

@@ -58,6 +58,12 @@ pub enum StoreError {
         /// What the store said.
         message: String,
     },
+    /// The database gave the call up because it took longer than it may; nothing was changed (`57014`).
+    #[error("the call took too long: {message}")]
+    TimedOut {
+        /// What the store said.
+        message: String,
+    },
     /// The database refused the connection: password, role, database or its settings.
     #[error("the database refuses the connection: {message}")]
     Refused {
@@ -83,7 +89,7 @@ pub enum StoreError {
 impl StoreError {
     /// Says whether the same call may succeed later without anybody changing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Busy { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Busy { .. } | Self::TimedOut { .. })
     }
 
     /// A typed refusal without an element.

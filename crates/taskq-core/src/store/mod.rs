@@ -7,6 +7,8 @@ mod control;
 mod error;
 pub mod memory;
 mod query;
+mod settings;
+mod sweep;
 mod wake;
 
 use std::time::Duration;
@@ -16,18 +18,25 @@ use jiff::Timestamp;
 
 pub use control::{
     CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, QueueSet, Reclaimed, Retried, RetriedBatch,
-    RetryOutcome, SweepsDue,
+    RetryOutcome,
 };
 pub use error::{SchemaProblem, StoreError};
 pub use query::{
-    ActorSummary, Count, Ending, JobFilter, LeaderSummary, QueueMode, QueueSummary, Stats, WorkerState,
-    WorkerSummary,
+    ActorSummary, Count, Ending, EventPage, JobFilter, LeaderSummary, QueueMode, QueueSummary, Stats,
+    WorkerState, WorkerSummary,
+};
+pub use settings::{
+    DEFAULT_EVENT_RETENTION_BATCH_SIZE, DEFAULT_EVENT_RETENTION_PERIOD, Setting, SettingSummary,
+};
+pub use sweep::{
+    LookFrom, ReclaimOptions, Sweep, SweepCall, SweepDue, SweepFailure, SweepKey, SweepNote, SweepProbe,
+    SweepRun, SweepSummary, Swept,
 };
 pub use wake::{Wake, Wakes};
 
 use crate::model::{
-    ActorName, AttemptRecord, ClaimedJob, Enqueued, Epoch, FairnessKey, JobId, JobRecord, Json, NewJob,
-    QueueName, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, ClaimedJob, Enqueued, Epoch, EventCursor, FairnessKey, JobId, JobRecord, Json,
+    NewJob, QueueName, Settled, Settlement, WorkerId,
 };
 
 /// A worker session as it registers.
@@ -126,6 +135,9 @@ pub struct BeatReply {
     pub leadership: Option<LeaderEpoch>,
     /// Attempts that someone asked to cancel.
     pub cancel: Vec<(JobId, Epoch)>,
+    /// Attempts that have run longer than they may for some seconds, though no longer than a lease: they are to be
+    /// stopped. They stay the worker's.
+    pub overdue: Vec<(JobId, Epoch)>,
 }
 
 /// Counts the leaders; the fence of every sweep.
@@ -141,16 +153,6 @@ pub struct Held {
     pub epoch: Epoch,
     /// When it started.
     pub started_at: Timestamp,
-}
-
-/// What one batch of the promote sweep did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Promoted {
-    /// The jobs that became ready.
-    pub jobs: u64,
-    /// How long until the next job is due, by the store's clock; zero when more are due already, `None` when
-    /// nothing is scheduled.
-    pub next_due_in: Option<Duration>,
 }
 
 /// Where jobs live.
@@ -212,51 +214,49 @@ pub trait Store: Send + Sync + 'static {
     /// Only what any call may meet.
     async fn release_worker(&self, worker: WorkerId) -> Result<u64, StoreError>;
 
-    /// Makes due jobs ready, at most `limit` of them.
+    /// Says which of the sweeps asked about have something to do: one question for all of them, which writes nothing.
+    /// Without a `timeout` it takes as long as it takes.
     ///
     /// # Errors
-    /// [`StoreError::NotLeader`] when someone else leads: nothing is changed.
-    async fn promote(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32)
-    -> Result<Promoted, StoreError>;
-
-    /// Says what the leader's sweeps have to do: one probe for all of them, which writes nothing.
-    ///
-    /// # Errors
-    /// [`StoreError::NotLeader`] when someone else leads.
-    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError>;
-
-    /// Declares workers lost whose lease has ended, at most `limit`; returns how many. From then on no job can come to
-    /// run under them.
-    ///
-    /// # Errors
-    /// [`StoreError::NotLeader`] when someone else leads: nothing is changed.
-    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError>;
-
-    /// Takes running jobs from lost workers, at most `limit`: back to be tried again, or to their end. A job in `skip` is
-    /// passed over. With `forgive` no attempt is burnt, as after an outage of the store itself.
-    ///
-    /// # Errors
-    /// [`StoreError::NotLeader`] when someone else leads: nothing is changed. A job that cannot be moved is no error but
-    /// carries its problem.
-    async fn reclaim(
+    /// [`StoreError::NotLeader`] when someone else leads, [`StoreError::TimedOut`] when it took longer than it may.
+    async fn sweeps_due(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-        forgive: bool,
-        skip: Vec<JobId>,
-    ) -> Result<Vec<Reclaimed>, StoreError>;
+        probes: Vec<SweepProbe>,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<SweepDue>, StoreError>;
 
-    /// Deletes workers that were lost an hour ago and hold no job, at most `limit`; returns how many.
+    /// Runs one batch of a sweep, in a transaction of its own.
+    ///
+    /// # Errors
+    /// [`StoreError::NotLeader`] when someone else leads, [`StoreError::TimedOut`] when the batch took longer than it
+    /// may, [`StoreError::Invalid`] for a limit out of bounds or a setting that makes no sense: nothing is changed.
+    /// A row that cannot be changed is no error but counted among the answer's problems.
+    async fn sweep(&self, sweep: Sweep, call: SweepCall) -> Result<Swept, StoreError>;
+
+    /// Takes running jobs from lost workers: back to be tried again, or to their end. One batch.
+    ///
+    /// # Errors
+    /// As [`sweep`](Self::sweep). A job that cannot be moved is no error but carries its problem.
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError>;
+
+    /// Writes down what became of sweeps, for [`sweeps`](Self::sweeps) to tell.
     ///
     /// # Errors
     /// [`StoreError::NotLeader`] when someone else leads: nothing is changed.
-    async fn forget_workers(
+    async fn note_sweeps(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<u64, StoreError>;
+        notes: Vec<SweepNote>,
+    ) -> Result<(), StoreError>;
+
+    /// Says how every sweep stands, in the order of [`Sweep::ALL`].
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError>;
 
     /// Cancels jobs: those that have not started end at once, the workers of those that run are told. Answers in the
     /// order of the ids, at most 10,000.
@@ -353,6 +353,26 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// Only what any call may meet.
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError>;
+
+    /// Lists events behind a place in their feed, at most `limit` (1 to 10,000), in an order in which nothing can appear
+    /// behind what was listed: events of transactions that may still be under way, and all that come after them, are
+    /// told later. `None` lists nothing and says where the feed goes on from now.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a limit out of bounds.
+    async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError>;
+
+    /// Sets something for the whole store.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a value out of bounds; nothing is written.
+    async fn set_setting(&self, setting: Setting) -> Result<(), StoreError>;
+
+    /// Lists what is set, in the order of [`Setting::NAMES`].
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError>;
 
     /// Says how jobs stand, without their payloads. Ids that do not exist are left out.
     ///

@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::model::{ActorName, ErrorRecord, JobId, Json, QueueName, Status, WorkerId};
+use crate::model::{
+    ActorName, ErrorRecord, EventCursor, EventRecord, JobId, Json, QueueName, Status, WorkerId,
+};
 
 /// Which jobs to list. Every field narrows.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,15 @@ pub struct Ending {
     pub result: Option<Json>,
     /// Its last error.
     pub error: Option<ErrorRecord>,
+}
+
+/// A page of events.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EventPage {
+    /// The events, in the order of their cursors.
+    pub events: Vec<EventRecord>,
+    /// Where to go on. It moves on also when there are no events.
+    pub next: EventCursor,
 }
 
 /// A count that stops at a bound, so that asking stays cheap whatever is there.
@@ -184,10 +195,10 @@ pub struct Stats {
 }
 
 #[expect(clippy::ref_option, reason = "serde fixes the signature")]
-fn as_seconds<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn as_seconds<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     value.map(|duration| duration.as_secs_f64()).serialize(serializer)
 }
 
-fn in_seconds<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn in_seconds<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     value.as_secs_f64().serialize(serializer)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::attempts::Graces;
 use super::handler::{ErasedHandler, Handlers, Raw, Typed};
+use super::overrides::{BATCH_LIMIT, Overrides, PERIOD_LIMIT};
 use super::{Handler, RawHandler, Worker};
 use crate::client::{Client, Job};
 use crate::model::{ActorName, InvalidName, Json, QueueName};
@@ -39,6 +40,7 @@ pub struct WorkerBuilder {
     grace: Duration,
     graces: Graces,
     info: Option<Json>,
+    overrides: Overrides,
 }
 
 struct Registered {
@@ -98,6 +100,18 @@ pub enum BuildError {
         /// What was asked for.
         lease: Duration,
     },
+    /// Events are to be kept for too long.
+    #[error("events kept for {period:?} are out of bounds: give it at most 36,600 days, or zero for ever")]
+    EventRetentionPeriod {
+        /// What was asked for.
+        period: Duration,
+    },
+    /// A batch of events has no event or too many.
+    #[error("a batch of {size} events is out of bounds: give it 1 to 100,000")]
+    EventRetentionBatchSize {
+        /// What was asked for.
+        size: u32,
+    },
 }
 
 impl WorkerBuilder {
@@ -110,6 +124,7 @@ impl WorkerBuilder {
             grace: DEFAULT_GRACE,
             graces: Graces { cooperative: DEFAULT_CANCEL_GRACE, forced: DEFAULT_FORCED_GRACE },
             info: None,
+            overrides: Overrides::default(),
         }
     }
 
@@ -163,6 +178,20 @@ impl WorkerBuilder {
         self
     }
 
+    /// Keeps events for so long whatever the store's setting says, in the sweeps that this worker runs while it leads: at
+    /// most 36,600 days, zero is for ever.
+    pub const fn event_retention_period(mut self, period: Duration) -> Self {
+        self.overrides.event_retention_period = Some(period);
+        self
+    }
+
+    /// Deletes events in batches of at most so many whatever the store's setting says, in the sweeps that this worker runs
+    /// while it leads: 1 to 100,000.
+    pub const fn event_retention_batch_size(mut self, size: u32) -> Self {
+        self.overrides.event_retention_batch_size = Some(size);
+        self
+    }
+
     /// Checks everything and makes the worker.
     ///
     /// # Errors
@@ -173,6 +202,14 @@ impl WorkerBuilder {
         if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
             return Err(BuildError::Lease { lease: self.lease });
         }
+        if let Some(period) = self.overrides.event_retention_period.filter(|period| *period > PERIOD_LIMIT) {
+            return Err(BuildError::EventRetentionPeriod { period });
+        }
+        if let Some(size) = self.overrides.event_retention_batch_size
+            && !(1..=BATCH_LIMIT).contains(&size)
+        {
+            return Err(BuildError::EventRetentionBatchSize { size });
+        }
         Ok(Worker {
             client: self.client,
             queues,
@@ -181,6 +218,7 @@ impl WorkerBuilder {
             grace: self.grace,
             graces: self.graces,
             info: self.info.or_else(default_info),
+            overrides: self.overrides,
         })
     }
 

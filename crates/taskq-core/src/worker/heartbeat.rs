@@ -131,6 +131,9 @@ impl Heartbeat {
                 self.session.settle(key, Outcome::Cancelled { error: Some(error) });
             }
         }
+        for key in reply.overdue {
+            self.session.attempts.bound(key, Instant::now());
+        }
         Ok(())
     }
 }

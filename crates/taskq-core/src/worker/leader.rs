@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::maintenance::{Halt, Sweeps};
+use super::overrides::Overrides;
 use super::session::Session;
 use crate::model::WorkerId;
 use crate::store::{LeaderEpoch, Store, StoreError, Wake, Wakes};
@@ -116,12 +117,13 @@ pub(super) struct Leader {
     session: Arc<Session>,
     term: watch::Receiver<Option<Term>>,
     wakes: Wakes,
+    overrides: Overrides,
 }
 
 impl Leader {
-    pub(super) fn new(session: Arc<Session>) -> Self {
+    pub(super) fn new(session: Arc<Session>, overrides: Overrides) -> Self {
         let (term, wakes) = (session.leadership.term.subscribe(), session.store.wakes());
-        Self { session, term, wakes }
+        Self { session, term, wakes, overrides }
     }
 
     /// Runs for ever: it leads whenever the session has the lease.
@@ -143,7 +145,7 @@ impl Leader {
     async fn lead(&mut self) {
         // What was hinted while another led is seen by the first look.
         self.wakes = self.session.store.wakes();
-        let mut sweeps = Sweeps::default();
+        let mut sweeps = Sweeps::new(self.overrides);
         let fence = Fence(Arc::clone(&self.session));
         loop {
             let round = sweeps.round(&fence, &self.session.reach).await;
@@ -151,25 +153,36 @@ impl Leader {
                 self.session.leadership.resign();
                 return;
             };
-            self.sleep(sleep.clamp(SLEEP_MIN, SLEEP_MAX)).await;
+            if self.sleep(sleep.min(SLEEP_MAX)).await {
+                sweeps.hurry();
+            }
         }
     }
 
-    /// Sleeps until the time is over or something may be due earlier.
-    async fn sleep(&mut self, sleep: Duration) {
+    /// Sleeps until the time is over or something may be due earlier; says whether it is the latter.
+    async fn sleep(&mut self, sleep: Duration) -> bool {
+        if sleep.is_zero() {
+            // A sweep has more to do. The fence leaves other tasks their turn.
+            let mut woken = false;
+            while let Some(Some(wake)) = self.wakes.next().now_or_never() {
+                woken |= matches!(wake, Wake::Due | Wake::Everything);
+            }
+            return woken;
+        }
+        let sleep = sleep.max(SLEEP_MIN);
         let over = tokio::time::sleep(sleep);
         tokio::pin!(over);
         let earliest = Instant::now() + SLEEP_MIN;
         loop {
             tokio::select! {
-                () = &mut over => return,
+                () = &mut over => return false,
                 () = self.session.leadership.poke.notified() => break,
                 wake = self.wakes.next() => match wake {
                     Some(Wake::Due | Wake::Everything) => break,
                     Some(Wake::Ready(_) | Wake::Cancel(_) | Wake::Silence) => {}
                     None => {
                         over.as_mut().await;
-                        return;
+                        return false;
                     }
                 },
             }
@@ -177,6 +190,7 @@ impl Leader {
         // Those who schedule many jobs wake the leader once, not once for each.
         tokio::time::sleep_until(earliest).await;
         while let Some(Some(_)) = self.wakes.next().now_or_never() {}
+        true
     }
 }
 

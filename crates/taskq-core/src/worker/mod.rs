@@ -19,6 +19,7 @@ mod heartbeat;
 mod job_error;
 mod leader;
 mod maintenance;
+mod overrides;
 mod panics;
 mod reach;
 mod reaper;
@@ -59,6 +60,7 @@ pub struct Worker {
     grace: Duration,
     graces: attempts::Graces,
     info: Option<Json>,
+    overrides: overrides::Overrides,
 }
 
 impl Worker {

@@ -182,11 +182,12 @@ impl Supervisor {
         let heartbeat = Heartbeat::new(Arc::clone(session), lease, registered);
         let reaper = reaper::run(Arc::clone(session));
         let reconciler = Reconciler::new(Arc::clone(session));
+        let leader = Leader::new(Arc::clone(session), self.worker.overrides);
         Loops {
             claimer: AbortOnDropHandle::new(tokio::spawn(claimer.run())),
             settler: AbortOnDropHandle::new(tokio::spawn(Settler::new(Arc::clone(session), settled).run())),
             heartbeat: AbortOnDropHandle::new(tokio::spawn(heartbeat.run())),
-            leader: AbortOnDropHandle::new(tokio::spawn(Leader::new(Arc::clone(session)).run())),
+            leader: AbortOnDropHandle::new(tokio::spawn(leader.run())),
             reaper: AbortOnDropHandle::new(tokio::spawn(reaper)),
             reconciler: AbortOnDropHandle::new(tokio::spawn(reconciler.run())),
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use taskq_core::client::Client;
 use taskq_core::model::{JobId, OutcomeKind, Status};
+use taskq_core::store::Sweep;
 use taskq_core::worker::{Context, JobResult, Worker, WorkerHandle};
 use tokio::time::Instant;
 
@@ -120,7 +121,7 @@ async fn leadership_ends_by_its_own_deadline_and_another_takes_over() {
             sees.lock().unwrap().0 = Instant::now();
             None
         }
-        Call::SweepsDue => {
+        Call::SweepsDue(_) => {
             sees.lock().unwrap().1 = Instant::now();
             None
         }
@@ -152,7 +153,7 @@ async fn a_leader_that_is_stuck_in_a_sweep_does_not_renew_its_lease() {
             asks.store(beat.leadership.is_some(), Ordering::SeqCst);
             None
         }
-        Call::SweepsDue => Some(Act::Hang),
+        Call::SweepsDue(_) => Some(Act::Hang),
         _ => None,
     });
     let begun = Instant::now();
@@ -188,10 +189,9 @@ async fn the_failure_of_one_sweep_stops_no_other() {
         let lost = vanished(&first, &client).await;
         second.fail(move |call| {
             let fails = match call {
-                Call::Promote => broken == "promote",
-                Call::MarkLost => broken == "mark_lost",
+                Call::Sweep(sweep, _) => broken == sweep.as_str(),
                 Call::Reclaim(_) => broken == "reclaim",
-                Call::SweepsDue => broken == "sweeps_due",
+                Call::SweepsDue(_) => broken == "sweeps_due",
                 _ => false,
             };
             fails.then(refused)
@@ -220,7 +220,7 @@ async fn a_failing_sweep_is_not_repeated_without_a_pause() {
     let _worker = start(&client, echo);
     until("it leads", async || store.count("sweeps_due") > 0).await;
     client.enqueue(&Double { value: 1 }).run_in(SECOND).await.unwrap();
-    store.fail(|call| matches!(call, Call::Promote).then(refused));
+    store.fail(|call| matches!(call, Call::Sweep(Sweep::Promote, _)).then(refused));
     tokio::time::sleep(SECOND * 60).await;
     let (probes, promotes) = (store.count("sweeps_due"), store.count("promote"));
     assert!((5..40).contains(&promotes), "{promotes} promotes in 60 s");

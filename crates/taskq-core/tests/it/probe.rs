@@ -23,12 +23,12 @@ pub(crate) enum Call {
     Beat(Beat),
     Held(Option<Timestamp>),
     Release,
-    SweepsDue,
-    Promote,
-    MarkLost,
+    SweepsDue(Vec<SweepProbe>),
+    Sweep(Sweep, SweepCall),
     Reclaim(Vec<JobId>),
-    Forget,
+    Note,
     Endings,
+    Events,
 }
 
 impl Call {
@@ -41,30 +41,19 @@ impl Call {
             Self::Beat(_) => "beat",
             Self::Held(_) => "held",
             Self::Release => "release",
-            Self::SweepsDue => "sweeps_due",
-            Self::Promote => "promote",
-            Self::MarkLost => "mark_lost",
+            Self::SweepsDue(_) => "sweeps_due",
+            Self::Sweep(sweep, _) => sweep.as_str(),
             Self::Reclaim(_) => "reclaim",
-            Self::Forget => "forget",
+            Self::Note => "note_sweeps",
             Self::Endings => "endings",
+            Self::Events => "events",
         }
     }
 }
 
-/// The calls that a worker makes by itself.
-pub(crate) const WORKER_CALLS: [&str; 11] = [
-    "register",
-    "claim",
-    "settle",
-    "beat",
-    "held",
-    "release",
-    "sweeps_due",
-    "promote",
-    "mark_lost",
-    "reclaim",
-    "forget",
-];
+/// The calls that a worker makes by itself, but for its sweeps.
+const WORKER_CALLS: [&str; 8] =
+    ["register", "claim", "settle", "beat", "held", "release", "sweeps_due", "note_sweeps"];
 
 /// What happens to a call instead of what it asks for.
 #[derive(Debug)]
@@ -197,7 +186,8 @@ impl Probe {
 
     /// Counts the calls that the worker made by itself.
     pub(crate) fn worker_calls(&self) -> usize {
-        WORKER_CALLS.iter().map(|call| self.count(call)).sum()
+        let sweeps = Sweep::ALL.iter().map(|sweep| self.count(sweep.as_str()));
+        sweeps.chain(WORKER_CALLS.iter().map(|call| self.count(call))).sum()
     }
 
     /// The store itself, at the time that it is now.
@@ -286,36 +276,28 @@ impl Store for Probe {
         self.pass(Call::Release, self.inner.release_worker(worker)).await
     }
 
-    async fn promote(
+    async fn sweeps_due(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<Promoted, StoreError> {
-        self.pass(Call::Promote, self.inner.promote(leader, epoch, limit)).await
+        probes: Vec<SweepProbe>,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<SweepDue>, StoreError> {
+        let call = Call::SweepsDue(probes.clone());
+        self.pass(call, self.inner.sweeps_due(leader, epoch, probes, timeout)).await
     }
 
-    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
-        self.pass(Call::SweepsDue, self.inner.sweeps_due(leader, epoch)).await
+    async fn sweep(&self, sweep: Sweep, call: SweepCall) -> Result<Swept, StoreError> {
+        self.pass(Call::Sweep(sweep, call.clone()), self.inner.sweep(sweep, call)).await
     }
 
-    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
-        self.pass(Call::MarkLost, self.inner.mark_lost(leader, epoch, limit)).await
-    }
-
-    async fn reclaim(
-        &self,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-        forgive: bool,
-        skip: Vec<JobId>,
-    ) -> Result<Vec<Reclaimed>, StoreError> {
-        let call = Call::Reclaim(skip.clone());
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+        let skip = options.skip.clone();
         let deed = async {
             let met = self.immovable.filter(|id| !skip.contains(id));
             let skip = skip.iter().copied().chain(self.immovable).collect();
-            let mut reclaimed = self.inner.reclaim(leader, epoch, limit, forgive, skip).await?;
+            let options = ReclaimOptions { skip, ..options };
+            let mut reclaimed = self.inner.reclaim(call, options).await?;
             if let Some(id) = met
                 && let Some(job) = self.inner.job(id).await?.filter(|job| job.status == Status::Running)
             {
@@ -324,16 +306,20 @@ impl Store for Probe {
             }
             Ok(reclaimed)
         };
-        self.pass(call, deed).await
+        self.pass(Call::Reclaim(skip.clone()), deed).await
     }
 
-    async fn forget_workers(
+    async fn note_sweeps(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        self.pass(Call::Forget, self.inner.forget_workers(leader, epoch, limit)).await
+        notes: Vec<SweepNote>,
+    ) -> Result<(), StoreError> {
+        self.pass(Call::Note, self.inner.note_sweeps(leader, epoch, notes)).await
+    }
+
+    async fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
+        self.store().sweeps().await
     }
 
     async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {
@@ -397,6 +383,18 @@ impl Store for Probe {
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
         self.store().jobs(filter).await
+    }
+
+    async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
+        self.pass(Call::Events, self.inner.events(after, limit)).await
+    }
+
+    async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
+        self.store().set_setting(setting).await
+    }
+
+    async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
+        self.store().settings().await
     }
 
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {

@@ -1,9 +1,10 @@
 -- Renews a worker's lease, stores progress, and takes or renews the leader's lease when `leadership` is given.
 -- Returns `leader` with the leader's epoch while this worker leads, and `cancel` for each of its jobs that somebody asked
--- to cancel, at every beat until the attempt has ended.
+-- to cancel, at every beat until the attempt has ended, and `overdue` for each that runs longer than its start_to_close:
+-- the worker is to stop it, nobody takes it from the worker.
 -- Called by: workers, every few seconds. Locks: the worker's row; jobs with progress, SKIP LOCKED, so that a
 -- beat never waits for a job; the leader's row, SKIP LOCKED. Indexes: workers_pkey, jobs_pkey,
--- cancel_requests_worker_idx.
+-- cancel_requests_worker_idx, jobs_overdue_idx.
 -- A lost or expired lease is never renewed.
 CREATE OR REPLACE FUNCTION "{schema}".heartbeat(
     worker uuid, lease interval, progress jsonb DEFAULT NULL, leadership interval DEFAULT NULL
@@ -68,6 +69,15 @@ BEGIN
 
     RETURN QUERY
         SELECT 'cancel'::text, c.job_id, c.epoch, NULL::jsonb FROM "{schema}".cancel_requests c WHERE c.worker = heartbeat.worker;
+    -- The worker's own clock comes first, so it has a few seconds. What has been overdue for longer than the lease was told
+    -- at a beat before, and is passed over: its entries may be dead ones that somebody's snapshot keeps.
+    RETURN QUERY
+        SELECT 'overdue'::text, j.id, j.claim_epoch, NULL::jsonb FROM "{schema}".jobs j
+        WHERE j.locked_by_worker = worker AND j.status = 'running' AND j.start_to_close IS NOT NULL
+            AND (j.started_at - timestamptz '2000-01-01 00:00:00+00') + j.start_to_close
+                BETWEEN now - timestamptz '2000-01-01 00:00:00+00' - lease - interval '5 seconds'
+                AND now - timestamptz '2000-01-01 00:00:00+00' - interval '5 seconds'
+        ORDER BY (j.started_at - timestamptz '2000-01-01 00:00:00+00') + j.start_to_close;
     IF leadership IS NOT NULL THEN
         term := "{schema}".lead(worker, leadership);
         IF term IS NOT NULL THEN

@@ -1,9 +1,11 @@
--- Makes due jobs ready, oldest first, at most `max_rows`. Returns how many, and how long until the next is due:
--- zero when more are due already, NULL when nothing is scheduled.
+-- Makes due jobs ready, oldest first, at most `max_rows` of those behind the key `after_at`, `after_id`. Returns how many,
+-- whether there may be more, how long until the next behind the last one is due, and the last one's key. A row that
+-- cannot be changed is passed over and counted among the problems.
 -- Called by: the leader. Locks: the leader's row FOR KEY SHARE once something is due, then the jobs, SKIP
 -- LOCKED. Indexes: jobs_scheduled_idx. Writes nothing when nothing is due.
-CREATE OR REPLACE FUNCTION "{schema}".promote(leader uuid, leader_epoch bigint, max_rows integer)
-RETURNS TABLE (jobs bigint, next_due_in interval)
+CREATE OR REPLACE FUNCTION "{schema}".promote(
+    leader uuid, leader_epoch bigint, max_rows integer, after_at timestamptz DEFAULT NULL, after_id uuid DEFAULT NULL
+) RETURNS TABLE (swept bigint, more boolean, due_in interval, reached_at timestamptz, reached_id uuid, problems bigint, problem text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -11,31 +13,43 @@ SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
+    from_at timestamptz := coalesce(after_at, '-infinity');
+    from_id uuid := coalesce(after_id, '00000000-0000-0000-0000-000000000000');
     next_at timestamptz;
     tids tid[];
     ready text[];
+    done record;
 BEGIN
     PERFORM "{schema}".require_read_committed('promote');
     PERFORM "{schema}".check_max_rows(max_rows);
     PERFORM "{schema}".require_leader(leader, leader_epoch, false);
     SELECT j.scheduled_at INTO next_at FROM "{schema}".jobs j
-    WHERE j.status = 'scheduled' ORDER BY j.scheduled_at, j.id LIMIT 1;
+    WHERE j.status = 'scheduled' AND (j.scheduled_at, j.id) > (from_at, from_id) ORDER BY j.scheduled_at, j.id LIMIT 1;
     IF next_at <= "{schema}".clock() THEN
         PERFORM "{schema}".require_leader(leader, leader_epoch, true);
-        SELECT array_agg(d.tid), array_agg(DISTINCT d.queue) INTO tids, ready
+        SELECT array_agg(d.tid), array_agg(DISTINCT d.queue),
+            coalesce((array_agg(d.scheduled_at ORDER BY d.scheduled_at DESC, d.id DESC))[1], from_at),
+            coalesce((array_agg(d.id ORDER BY d.scheduled_at DESC, d.id DESC))[1], from_id)
+        INTO tids, ready, from_at, from_id
         FROM (
-            SELECT j.ctid AS tid, j.queue FROM "{schema}".jobs j
-            WHERE j.status = 'scheduled' AND j.scheduled_at <= "{schema}".clock()
+            SELECT j.ctid AS tid, j.queue, j.scheduled_at, j.id FROM "{schema}".jobs j
+            WHERE j.status = 'scheduled' AND (j.scheduled_at, j.id) > (from_at, from_id) AND j.scheduled_at <= "{schema}".clock()
             ORDER BY j.scheduled_at, j.id
             LIMIT max_rows
             FOR NO KEY UPDATE OF j SKIP LOCKED
         ) d;
-        UPDATE "{schema}".jobs j SET status = 'pending' WHERE j.ctid = ANY (tids);
+        SELECT r.swept, r.problems, r.problem INTO done
+        FROM "{schema}".sweep_rows('promote', tids, "{schema}".clock_now()) r;
         PERFORM "{schema}".wake(ready);
         SELECT j.scheduled_at INTO next_at FROM "{schema}".jobs j
-        WHERE j.status = 'scheduled' ORDER BY j.scheduled_at, j.id LIMIT 1;
+        WHERE j.status = 'scheduled' AND (j.scheduled_at, j.id) > (from_at, from_id) ORDER BY j.scheduled_at, j.id LIMIT 1;
+        RETURN QUERY SELECT done.swept, coalesce(cardinality(tids) = max_rows, false),
+            CASE WHEN next_at IS NOT NULL THEN greatest(next_at - "{schema}".clock_now(), interval '0') END,
+            CASE WHEN tids IS NULL THEN after_at ELSE from_at END, CASE WHEN tids IS NULL THEN after_id ELSE from_id END, done.problems, done.problem;
+    ELSE
+        RETURN QUERY SELECT 0::bigint, false,
+            CASE WHEN next_at IS NOT NULL THEN greatest(next_at - "{schema}".clock_now(), interval '0') END,
+            after_at, after_id, 0::bigint, NULL::text;
     END IF;
-    RETURN QUERY SELECT coalesce(cardinality(tids), 0)::bigint,
-        CASE WHEN next_at IS NOT NULL THEN greatest(next_at - "{schema}".clock_now(), interval '0') END;
 END
 $$;

@@ -102,6 +102,8 @@ BEGIN
                     WHEN d.becomes IN ('failed', 'abandoned') THEN interval '24 hours'
                     WHEN d.becomes IN ('succeeded', 'cancelled') THEN interval '1 hour' END,
                 result = CASE WHEN d.outcome = 'succeeded' THEN d.doc -> 'result' END,
+                result_expires_at = CASE WHEN d.outcome = 'succeeded' AND d.doc -> 'result' IS NOT NULL
+                    THEN "{schema}".result_expiry(now) END,
                 error = CASE
                     WHEN d.outcome = 'succeeded' THEN NULL
                     WHEN d.outcome = 'failed' OR jsonb_typeof(d.doc -> 'error') = 'object'

@@ -17,6 +17,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     now timestamptz := "{schema}".clock_now();
+    expiry timestamptz;
     ended_ids uuid[];
     ended_epochs bigint[];
     ended bigint;
@@ -33,8 +34,10 @@ BEGIN
         )
         SELECT array_agg(e.id), array_agg(e.claim_epoch) INTO ended_ids, ended_epochs FROM ended e;
     ELSE
+        expiry := "{schema}".result_expiry(now);
         UPDATE "{schema}".jobs j
-        SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = o.result, error = NULL
+        SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = o.result, error = NULL,
+            result_expires_at = CASE WHEN o.result IS NOT NULL THEN expiry END
         FROM (
             SELECT u.id, u.epoch, u.detail -> 'result' AS result
             FROM unnest(ids, epochs, details) u(id, epoch, detail) ORDER BY u.id

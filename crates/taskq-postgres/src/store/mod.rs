@@ -4,9 +4,11 @@ mod control;
 mod copy;
 mod documents;
 mod enqueue;
+mod events;
 mod observe;
-mod rescue;
+mod settings;
 mod statements;
+mod sweeps;
 mod work;
 mod worker;
 
@@ -18,12 +20,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use taskq_core::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, EventCursor, JobId, JobRecord, NewJob, QueueName, Settled,
+    Settlement, WorkerId,
 };
 use taskq_core::store::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueMode, QueueSet, QueueSummary, Reclaimed,
-    Registration, Retried, RetriedBatch, Stats, Store, StoreError, SweepsDue, Wakes, WorkerSummary,
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
+    JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary, ReclaimOptions,
+    Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store, StoreError, Sweep,
+    SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
 };
 
 use self::statements::Statements;
@@ -164,41 +168,35 @@ impl Store for PostgresStore {
         self.run(|calls| calls.release_worker(worker)).await
     }
 
-    async fn promote(
+    async fn sweeps_due(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<Promoted, StoreError> {
-        self.run(|calls| calls.promote(leader, epoch, limit)).await
+        probes: Vec<SweepProbe>,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<SweepDue>, StoreError> {
+        self.run(move |calls| calls.sweeps_due(leader, epoch, probes, timeout)).await
     }
 
-    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
-        self.run(|calls| calls.sweeps_due(leader, epoch)).await
+    async fn sweep(&self, sweep: Sweep, call: SweepCall) -> Result<Swept, StoreError> {
+        self.run(move |calls| calls.sweep(sweep, call)).await
     }
 
-    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
-        self.run(|calls| calls.mark_lost(leader, epoch, limit)).await
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+        self.run(|calls| calls.reclaim(call, options)).await
     }
 
-    async fn reclaim(
+    async fn note_sweeps(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-        forgive: bool,
-        skip: Vec<JobId>,
-    ) -> Result<Vec<Reclaimed>, StoreError> {
-        self.run(|calls| calls.reclaim(leader, epoch, limit, forgive, skip)).await
+        notes: Vec<SweepNote>,
+    ) -> Result<(), StoreError> {
+        self.run(move |calls| calls.note_sweeps(leader, epoch, notes)).await
     }
 
-    async fn forget_workers(
-        &self,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        self.run(|calls| calls.forget_workers(leader, epoch, limit)).await
+    async fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
+        self.run(Calls::sweeps).await
     }
 
     async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {
@@ -262,6 +260,18 @@ impl Store for PostgresStore {
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
         self.run(|calls| calls.jobs(filter)).await
+    }
+
+    async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
+        self.run(move |calls| calls.events(after, limit)).await
+    }
+
+    async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
+        self.run(move |calls| calls.set_setting(setting)).await
+    }
+
+    async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
+        self.run(Calls::settings).await
     }
 
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {

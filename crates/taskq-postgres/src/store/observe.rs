@@ -201,6 +201,7 @@ fn record(row: &Row) -> Result<JobRecord, StoreError> {
         fairness_key: c.read_as(|key: Option<String>| key.map(TryInto::try_into).transpose())?,
         error: error(c)?,
         result: json(c)?,
+        result_expires_at: c.read::<Option<Time>>()?.map(|time| time.0),
         progress: json(c)?,
         tags: c.read::<Option<Vec<String>>>()?.unwrap_or_default(),
         metadata: json(c)?,
@@ -264,7 +265,7 @@ fn error(columns: &mut Columns<'_>) -> Result<Option<ErrorRecord>, StoreError> {
     Ok(document.map(|json| json.parse().unwrap_or_else(|_| ErrorRecord::new("unknown", json.as_str()))))
 }
 
-fn count(columns: &mut Columns<'_>) -> Result<Count, StoreError> {
+pub(super) fn count(columns: &mut Columns<'_>) -> Result<Count, StoreError> {
     columns.read_as(|found: i64| u64::try_from(found).map(Count::of))
 }
 

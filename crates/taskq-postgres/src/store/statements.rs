@@ -47,12 +47,27 @@ statements! {
         [UUID, INTERVAL, JSONB, INTERVAL];
     held: r#"SELECT id, epoch, started_at FROM "{schema}".held($1, $2)"#, [UUID, TIMESTAMPTZ];
     release: r#"SELECT "{schema}".release_worker($1)"#, [UUID];
-    promote: r#"SELECT jobs, next_due_in FROM "{schema}".promote($1, $2, $3)"#, [UUID, INT8, INT4];
-    sweeps_due: r#"SELECT next_due_in, lease_ended, lost, forgettable FROM "{schema}".sweeps_due($1, $2)"#, [UUID, INT8];
-    mark_lost: r#"SELECT "{schema}".mark_lost($1, $2, $3)"#, [UUID, INT8, INT4];
+    sweeps_due: r#"SELECT sweep, due_in, behind, clear_to, took, batch, problem
+        FROM "{schema}".sweeps_due($1, $2, $3)"#, [UUID, INT8, JSONB];
+    promote: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".promote($1, $2, $3, $4, $5::text::uuid)"#, [UUID, INT8, INT4, TIMESTAMPTZ, TEXT];
+    mark_lost: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".mark_lost($1, $2, $3)"#, [UUID, INT8, INT4];
+    forget_workers: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".forget_workers($1, $2, $3)"#, [UUID, INT8, INT4];
+    sweep_deadlines: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".sweep_deadlines($1, $2, $3, $4, $5::text::uuid)"#, [UUID, INT8, INT4, TIMESTAMPTZ, TEXT];
+    sweep_results: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".sweep_results($1, $2, $3, $4, $5::text::uuid)"#, [UUID, INT8, INT4, TIMESTAMPTZ, TEXT];
+    sweep_events: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".sweep_events($1, $2, $3, $4, $5::text::bigint, $6)"#,
+        [UUID, INT8, INT4, TIMESTAMPTZ, TEXT, INTERVAL];
+    forget_keys: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".forget_keys($1, $2, $3, $4)"#, [UUID, INT8, INT4, TIMESTAMPTZ];
     reclaim: r#"SELECT id, epoch, status, problem FROM "{schema}".reclaim($1, $2, $3, $4, $5)"#,
         [UUID, INT8, INT4, BOOL, UUID_ARRAY];
-    forget_workers: r#"SELECT "{schema}".forget_workers($1, $2, $3)"#, [UUID, INT8, INT4];
+    note_sweeps: r#"SELECT "{schema}".note_sweeps($1, $2, $3)"#, [UUID, INT8, JSONB];
+    sweeps: include_str!("../../sql/queries/sweeps.sql"), [TEXT_ARRAY];
     cancel: r#"SELECT id, outcome, status FROM "{schema}".cancel($1, $2)"#, [UUID_ARRAY, TEXT];
     cancel_matching: r#"SELECT cancelled, requested, scanned_to FROM "{schema}".cancel_matching($1, $2, $3, $4)"#,
         [JSONB, INT4, UUID, TEXT];
@@ -68,6 +83,9 @@ statements! {
     page_scheduled: include_str!("../../sql/queries/page_scheduled.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_running: include_str!("../../sql/queries/page_running.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_unsuccessful: include_str!("../../sql/queries/page_unsuccessful.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    events: include_str!("../../sql/queries/events.sql"), [TEXT, INT8, INT8];
+    set_setting: r#"SELECT "{schema}".set_setting($1, $2)"#, [TEXT, JSONB];
+    settings: include_str!("../../sql/queries/settings.sql"), [TEXT_ARRAY];
     attempts: include_str!("../../sql/queries/attempts.sql"), [UUID];
     endings: include_str!("../../sql/queries/endings.sql"), [UUID_ARRAY];
     queues: include_str!("../../sql/queries/queues.sql"), [];

@@ -40,7 +40,8 @@ impl Calls {
             match (kind.as_str(), job, epoch) {
                 ("leader", _, Some(epoch)) => reply.leadership = Some(LeaderEpoch(epoch)),
                 ("cancel", Some(job), Some(epoch)) => reply.cancel.push((JobId(job), Epoch(epoch))),
-                ("leader" | "cancel", ..) => {
+                ("overdue", Some(job), Some(epoch)) => reply.overdue.push((JobId(job), Epoch(epoch))),
+                ("leader" | "cancel" | "overdue", ..) => {
                     return Err(StoreError::Answer { message: format!("an incomplete {kind:?} in a beat") });
                 }
                 // A newer schema may say more than this program understands.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use taskq_core::model::{
     ActorName, EnqueueOutcome, Json, NewJob, PAYLOAD_LIMIT, QueueName, Schedule, WorkerId,
 };
-use taskq_core::store::{Beat, Registration, SchemaProblem, Store, StoreError, Wake};
+use taskq_core::store::{Beat, Registration, SchemaProblem, Store, StoreError, Sweep, SweepCall, Wake};
 use taskq_postgres::{ConnectOptions, Migrator, PostgresStore, SchemaName};
 use taskq_testkit::{TestDatabase, wait_for, wait_until};
 
@@ -221,7 +221,7 @@ async fn each_role_has_one_connection_and_they_go_with_the_store() {
     let epoch = store.heartbeat(beat(worker)).await.unwrap().leadership.unwrap();
     let mut wakes = store.wakes();
     hear(&mut wakes, &Wake::Everything).await;
-    store.promote(worker, epoch, 10).await.unwrap();
+    store.sweep(Sweep::Promote, SweepCall::new(worker, epoch, 10)).await.unwrap();
     // Many calls at once share their role's connection.
     let calls = (0..50).map(|_| {
         let store = Arc::clone(&store);

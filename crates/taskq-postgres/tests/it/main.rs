@@ -7,6 +7,8 @@ mod bounds;
 mod bulk;
 mod connect;
 mod database;
+mod doctor;
+mod events;
 mod migrate;
 mod observe;
 mod sql;

@@ -18,3 +18,4 @@ mod outages;
 mod scene;
 mod shutdown;
 mod stopped;
+mod sweeps;

@@ -1,6 +1,7 @@
 //! `cancel`, and the requests that a heartbeat hands on.
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::super::{CancelOutcome, Cancelled, StoreError};
 use super::state::State;
@@ -26,24 +27,28 @@ impl State {
         reason: Option<&str>,
     ) -> Vec<Cancelled> {
         let error = ErrorRecord::new("cancelled", reason.unwrap_or("cancelled on request"));
-        ids.iter().map(|id| self.cancel_one(now, *id, &error)).collect()
+        let detail = reason.map_or_else(|| json!({}), |reason| json!({"reason": reason}));
+        ids.iter().map(|id| self.cancel_one(now, *id, &error, &detail)).collect()
     }
 
-    fn cancel_one(&mut self, now: Timestamp, id: JobId, error: &ErrorRecord) -> Cancelled {
+    fn cancel_one(&mut self, now: Timestamp, id: JobId, error: &ErrorRecord, detail: &Value) -> Cancelled {
         let Some(job) = self.jobs.get(&id) else {
             return Cancelled { id, outcome: CancelOutcome::NotFound, status: None };
         };
         let outcome = match job.status {
             Status::Scheduled | Status::Blocked | Status::Pending => {
                 self.end_cancelled(id, now, Some(error.clone()));
+                self.tell(now, id, "cancelled", detail.clone());
                 CancelOutcome::Cancelled
             }
             Status::Running => {
                 // Who asks again changes nothing: the worker is told at every beat.
-                if self.cancelling.insert(id)
-                    && let Some(worker) = job.worker
-                {
-                    self.hints.cancel(worker);
+                let worker = job.worker;
+                if self.cancelling.insert(id) {
+                    self.tell(now, id, "cancel_requested", detail.clone());
+                    if let Some(worker) = worker {
+                        self.hints.cancel(worker);
+                    }
                 }
                 CancelOutcome::Requested
             }

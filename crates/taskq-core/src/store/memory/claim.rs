@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::super::{ClaimRequest, Claimed, QueueMode, QueueSlots, StoreError};
 use super::clock::later;
 use super::state::{End, State};
 use super::validate;
-use crate::model::{ActorName, ClaimedJob, ErrorRecord, JobId, JobRecord, QueueName, Status, WorkerId};
+use crate::model::{
+    ActorName, ClaimedJob, ErrorRecord, EventLevel, JobId, JobRecord, QueueName, Status, WorkerId,
+};
 
 /// The most jobs that one claim may ask of one queue.
 const SLOTS_LIMIT: u32 = 10_000;
@@ -77,12 +80,21 @@ impl State {
         claimed: &mut Vec<ClaimedJob>,
     ) -> bool {
         if self.jobs[&id].schedule_to_close.is_some_and(|deadline| deadline <= now) {
-            let error = ErrorRecord::new("deadline", "the deadline passed before an attempt started");
-            self.end(id, now, End { status: Status::Failed, result: None, error: Some(error) });
+            self.expire(id, now);
             return false;
         }
-        claimed.push(as_claimed(self.start(id, worker, now)));
+        let job = as_claimed(self.start(id, worker, now));
+        let detail = json!({"epoch": job.epoch, "attempt": job.attempt, "worker": worker});
+        self.tell_at(EventLevel::All, now, id, "claimed", detail);
+        claimed.push(job);
         true
+    }
+
+    /// Ends a job whose deadline has passed before an attempt started.
+    pub(super) fn expire(&mut self, id: JobId, now: Timestamp) {
+        let error = ErrorRecord::new("deadline", "the deadline passed before an attempt started");
+        self.end(id, now, End { status: Status::Failed, result: None, error: Some(error) });
+        self.tell(now, id, "expired", Value::Null);
     }
 
     /// The job that comes first among the lanes' heads.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::super::StoreError;
 use super::clock::{later, whole_micros, whole_micros_of};
@@ -10,7 +11,7 @@ use super::keys::KeyTaken;
 use super::state::State;
 use super::validate;
 use crate::model::{
-    EnqueueOutcome, Enqueued, Epoch, JobId, JobRecord, NewJob, RetryPolicy, Schedule, Status,
+    EnqueueOutcome, Enqueued, Epoch, EventLevel, JobId, JobRecord, NewJob, RetryPolicy, Schedule, Status,
 };
 
 impl State {
@@ -35,7 +36,9 @@ impl State {
         }
         let record = record(now, job);
         let enqueued = Enqueued { id: record.id, outcome, status: Some(record.status) };
+        let id = record.id;
         self.insert(record);
+        self.tell_at(EventLevel::All, now, id, "enqueued", Value::Null);
         enqueued
     }
 
@@ -89,6 +92,7 @@ fn record(now: Timestamp, job: NewJob) -> JobRecord {
         fairness_key: job.fairness_key,
         error: None,
         result: None,
+        result_expires_at: None,
         progress: None,
         tags: job.tags,
         metadata: job.metadata,

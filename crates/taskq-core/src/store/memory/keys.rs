@@ -46,6 +46,11 @@ impl State {
         taken
     }
 
+    /// The keys by when they expire.
+    pub(super) fn expiries(&self) -> impl Iterator<Item = (Timestamp, &(ActorName, IdempotencyKey))> {
+        self.keys.iter().map(|(key, holder)| (holder.expires_at, key))
+    }
+
     fn may_run_again(&self, new: &NewJob, holder: JobId) -> bool {
         let is_over = self.jobs.get(&holder).is_none_or(|job| job.status.is_terminal());
         new.on_finished == OnFinished::RunAgain && holder != new.id && is_over

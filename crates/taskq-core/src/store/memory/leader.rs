@@ -1,15 +1,14 @@
-//! The leader's lease, and what only the leader may do: `promote`.
+//! The leader's lease.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::{LeaderEpoch, LeaderSummary, Promoted, StoreError};
+use super::super::{LeaderEpoch, LeaderSummary, StoreError};
 use super::clock::later;
 use super::query::until;
 use super::state::State;
-use super::validate;
-use crate::model::{JobId, WorkerId};
+use crate::model::WorkerId;
 
 /// Who leads.
 #[derive(Default)]
@@ -37,6 +36,11 @@ impl Leader {
         Some(LeaderSummary { worker, epoch: self.epoch, expires_at, lease_left: until(expires_at, now) })
     }
 
+    /// How many leaders there have been.
+    pub(super) const fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
     /// Frees the lease if the worker holds it.
     pub(super) fn free(&mut self, worker: WorkerId, now: Timestamp) {
         if self.worker(now) == Some(worker) {
@@ -55,30 +59,6 @@ impl State {
         }
         self.leader.holder = Some(Holder { worker, expires_at: later(now, lease) });
         Some(LeaderEpoch(self.leader.epoch))
-    }
-
-    pub(super) fn promote(
-        &mut self,
-        now: Timestamp,
-        worker: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<Promoted, StoreError> {
-        validate::batch(limit)?;
-        self.require_leader(now, worker, epoch)?;
-        let due = self.scheduled.iter().take_while(|(at, _)| *at <= now);
-        let due: Vec<JobId> = due.take(limit as usize).map(|(_, id)| *id).collect();
-        for id in &due {
-            self.ready(*id);
-        }
-        Ok(Promoted { jobs: due.len() as u64, next_due_in: self.next_due_in(now) })
-    }
-
-    /// How long until a job is due; zero when one is.
-    pub(super) fn next_due_in(&self, now: Timestamp) -> Option<Duration> {
-        // A negative distance is no duration: the job is due.
-        let wait = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
-        self.scheduled.first().map(|(at, _)| wait(*at))
     }
 
     /// Fails unless the worker leads with this epoch.

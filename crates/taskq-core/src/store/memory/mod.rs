@@ -7,6 +7,7 @@ mod cancel;
 mod claim;
 mod clock;
 mod enqueue;
+mod events;
 mod hints;
 mod keys;
 mod leader;
@@ -15,8 +16,10 @@ mod pause;
 mod query;
 mod rescue;
 mod retry;
+mod settings;
 mod settle;
 mod state;
+mod sweeps;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -25,6 +28,7 @@ mod workers;
 
 use std::fmt;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -33,12 +37,14 @@ use tokio::sync::broadcast;
 pub use clock::{Clock, TestClock};
 
 use super::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, Held, JobFilter, JobMatch,
-    LanePart, LeaderEpoch, LeaderSummary, Promoted, QueueMode, QueueSet, QueueSummary, Reclaimed,
-    Registration, Retried, RetriedBatch, Stats, Store, StoreError, SweepsDue, Wake, Wakes, WorkerSummary,
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
+    JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary, ReclaimOptions,
+    Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store, StoreError, Sweep,
+    SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
-    ActorName, AttemptRecord, Enqueued, JobId, JobRecord, NewJob, QueueName, Settled, Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, EventCursor, JobId, JobRecord, NewJob, QueueName, Settled,
+    Settlement, WorkerId,
 };
 use state::State;
 
@@ -79,6 +85,7 @@ impl MemoryStore {
     fn verb<T>(&self, deed: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let mut state = self.state.lock().expect("no verb panics while it holds the state");
         // Read under the lock, so that later calls never see earlier times.
+        state.events.begin();
         let answer = deed(&mut state, self.clock.now());
         for wake in state.hints.take() {
             // Nobody listens: a hint is lost by right.
@@ -128,41 +135,35 @@ impl Store for MemoryStore {
         Ok(self.verb(|state, now| state.release_worker(now, worker)))
     }
 
-    async fn promote(
+    async fn sweeps_due(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<Promoted, StoreError> {
-        self.verb(|state, now| state.promote(now, leader, epoch, limit))
+        probes: Vec<SweepProbe>,
+        _timeout: Option<Duration>,
+    ) -> Result<Vec<SweepDue>, StoreError> {
+        self.verb(|state, now| state.sweeps_due(now, leader, epoch, &probes))
     }
 
-    async fn sweeps_due(&self, leader: WorkerId, epoch: LeaderEpoch) -> Result<SweepsDue, StoreError> {
-        self.verb(|state, now| state.sweeps_due(now, leader, epoch))
+    async fn sweep(&self, sweep: Sweep, call: SweepCall) -> Result<Swept, StoreError> {
+        self.verb(|state, now| state.sweep(now, sweep, &call))
     }
 
-    async fn mark_lost(&self, leader: WorkerId, epoch: LeaderEpoch, limit: u32) -> Result<u64, StoreError> {
-        self.verb(|state, now| state.mark_lost(now, leader, epoch, limit))
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+        self.verb(|state, now| state.reclaim(now, &call, &options))
     }
 
-    async fn reclaim(
+    async fn note_sweeps(
         &self,
         leader: WorkerId,
         epoch: LeaderEpoch,
-        limit: u32,
-        forgive: bool,
-        skip: Vec<JobId>,
-    ) -> Result<Vec<Reclaimed>, StoreError> {
-        self.verb(|state, now| state.reclaim(now, leader, epoch, limit, forgive, &skip))
+        notes: Vec<SweepNote>,
+    ) -> Result<(), StoreError> {
+        self.verb(|state, now| state.note_sweeps(now, leader, epoch, notes))
     }
 
-    async fn forget_workers(
-        &self,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        self.verb(|state, now| state.forget_workers(now, leader, epoch, limit))
+    async fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
+        Ok(self.verb(|state, now| state.sweep_summaries(now)))
     }
 
     async fn cancel(&self, ids: Vec<JobId>, reason: Option<String>) -> Result<Vec<Cancelled>, StoreError> {
@@ -226,6 +227,18 @@ impl Store for MemoryStore {
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
         self.verb(|state, _| state.jobs(&filter))
+    }
+
+    async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
+        self.verb(|state, _| state.events_after(after, limit))
+    }
+
+    async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
+        self.verb(|state, _| state.set_setting(setting))
+    }
+
+    async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
+        Ok(self.verb(|state, _| state.setting_summaries()))
     }
 
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {

@@ -1,11 +1,12 @@
-//! What the leader does about workers whose lease has ended: `sweeps_due`, `mark_lost`, `reclaim`,
-//! `forget_workers`.
+//! What the leader does about workers whose lease has ended.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::json;
 
-use super::super::{LeaderEpoch, Reclaimed, StoreError, SweepsDue, WorkerState};
+use super::super::{ReclaimOptions, Reclaimed, StoreError, SweepCall, WorkerState};
 use super::clock::later;
 use super::settle::policy_delay;
 use super::state::{Burnt, End, Next, Return, State};
@@ -19,64 +20,63 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 const REMEMBERED: Duration = Duration::from_hours(1);
 
 impl State {
-    pub(super) fn sweeps_due(
-        &self,
-        now: Timestamp,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-    ) -> Result<SweepsDue, StoreError> {
-        self.require_leader(now, leader, epoch)?;
-        let has_expired = |session: &Session| session.state == WorkerState::Active && !session.is_alive(now);
-        Ok(SweepsDue {
-            next_due_in: self.next_due_in(now),
-            lease_ended: self.workers.values().any(has_expired),
-            lost: self.lost_workers().any(|(worker, _)| self.running.contains_key(worker)),
-            forgettable: self.lost_workers().any(|(_, session)| is_history(session, now)),
-        })
+    /// The leases of workers that are not declared lost, by id: when each ends.
+    pub(super) fn leases(&self) -> impl Iterator<Item = (Timestamp, Timestamp, WorkerId)> {
+        let active = self.workers.iter().filter(|(_, session)| session.state == WorkerState::Active);
+        active.map(|(worker, session)| (session.lease_expires_at, session.lease_expires_at, *worker))
     }
 
-    pub(super) fn mark_lost(
-        &mut self,
-        now: Timestamp,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        validate::batch(limit)?;
-        self.require_leader(now, leader, epoch)?;
-        let sessions = self.workers.values_mut();
-        let expired =
-            sessions.filter(|session| session.state == WorkerState::Active && !session.is_alive(now));
-        let mut lost = 0;
-        for session in expired.take(limit as usize) {
+    /// Declares a worker lost.
+    pub(super) fn lose(&mut self, worker: WorkerId) {
+        if let Some(session) = self.workers.get_mut(&worker) {
             session.state = WorkerState::Lost;
-            lost += 1;
         }
-        Ok(lost)
+    }
+
+    /// The lost workers whose jobs have not all been taken from them.
+    pub(super) fn unreclaimed(&self) -> impl Iterator<Item = (Timestamp, Timestamp, WorkerId)> {
+        let left = self.lost_workers().filter(|(_, session)| !session.reclaimed);
+        left.map(|(worker, session)| (session.lease_expires_at, session.lease_expires_at, *worker))
+    }
+
+    /// How many jobs lost workers hold.
+    pub(super) fn unreclaimed_jobs(&self) -> usize {
+        let held = self.lost_workers().filter_map(|(worker, _)| self.running.get(worker));
+        held.map(BTreeSet::len).sum()
+    }
+
+    /// The lost workers that hold no job: when each may be forgotten.
+    pub(super) fn forgettable(&self) -> impl Iterator<Item = (Timestamp, Timestamp, WorkerId)> {
+        let idle = self.lost_workers().filter(|(_, session)| session.reclaimed);
+        idle.map(|(worker, session)| {
+            (session.lease_expires_at, later(session.lease_expires_at, REMEMBERED), *worker)
+        })
     }
 
     pub(super) fn reclaim(
         &mut self,
         now: Timestamp,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-        forgive: bool,
-        skip: &[JobId],
+        call: &SweepCall,
+        options: &ReclaimOptions,
     ) -> Result<Vec<Reclaimed>, StoreError> {
-        validate::batch(limit)?;
-        self.require_leader(now, leader, epoch)?;
+        validate::batch(call.limit)?;
+        self.require_leader(now, call.leader, call.epoch)?;
         let held = self.lost_workers().filter_map(|(worker, _)| self.running.get(worker));
-        let ids = held.flatten().map(|(_, id)| *id).filter(|id| !skip.contains(id));
-        let ids: Vec<JobId> = ids.take(limit as usize).collect();
-        let burnt = if forgive { Burnt::No } else { Burnt::Yes };
-        Ok(ids.into_iter().map(|id| self.reclaim_one(now, id, burnt)).collect())
+        let ids = held.flatten().map(|(_, id)| *id).filter(|id| !options.skip.contains(id));
+        let ids: Vec<JobId> = ids.take(call.limit as usize).collect();
+        let burnt = if options.forgive { Burnt::No } else { Burnt::Yes };
+        let reclaimed = ids.into_iter().map(|id| self.reclaim_one(now, id, burnt)).collect();
+        for (worker, session) in &mut self.workers {
+            session.reclaimed |= session.state == WorkerState::Lost && !self.running.contains_key(worker);
+        }
+        Ok(reclaimed)
     }
 
     fn reclaim_one(&mut self, now: Timestamp, id: JobId, burnt: Burnt) -> Reclaimed {
         let job = &self.jobs[&id];
         let worker = job.worker.expect("a running job has a worker");
         let epoch = job.epoch;
+        let detail = json!({"epoch": epoch, "attempt": job.attempt, "worker": worker});
         let error = ErrorRecord::new("lost", &format!("worker {worker} was lost"));
         let outcome = OutcomeKind::Crashed;
         if self.cancelling.contains(&id) {
@@ -91,33 +91,18 @@ impl State {
             let next = Next::Scheduled(policy_delay(job, &mut self.random).min(most));
             self.give_back(id, now, Return { outcome, error: Some(error), next, attempt: burnt });
         }
-        Reclaimed { id, epoch, status: self.jobs[&id].status, problem: None }
-    }
-
-    pub(super) fn forget_workers(
-        &mut self,
-        now: Timestamp,
-        leader: WorkerId,
-        epoch: LeaderEpoch,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        validate::batch(limit)?;
-        self.require_leader(now, leader, epoch)?;
-        let idle = self.lost_workers().filter(|(worker, _)| !self.running.contains_key(worker));
-        let forgotten = idle.filter(|(_, session)| is_history(session, now)).map(|(worker, _)| *worker);
-        let forgotten: Vec<WorkerId> = forgotten.take(limit as usize).collect();
-        for worker in &forgotten {
-            self.workers.remove(worker);
-        }
-        Ok(forgotten.len() as u64)
+        let status = self.jobs[&id].status;
+        let kind = match status {
+            Status::Crashed => "crashed",
+            Status::Cancelled => "cancelled",
+            _ => "reclaimed",
+        };
+        self.tell(now, id, kind, detail);
+        Reclaimed { id, epoch, status, problem: None }
     }
 
     /// The workers that were declared lost, by id.
     fn lost_workers(&self) -> impl Iterator<Item = (&WorkerId, &Session)> {
         self.workers.iter().filter(|(_, session)| session.state == WorkerState::Lost)
     }
-}
-
-fn is_history(session: &Session, now: Timestamp) -> bool {
-    later(session.lease_expires_at, REMEMBERED) < now
 }

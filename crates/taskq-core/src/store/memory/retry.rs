@@ -1,6 +1,7 @@
 //! `retry`: an operator makes ended jobs ready again.
 
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::super::{Retried, RetryOutcome, StoreError};
 use super::state::State;
@@ -22,8 +23,10 @@ impl State {
         let outcome = match self.jobs.get(&id) {
             None => RetryOutcome::NotFound,
             Some(job) if !job.status.is_terminal() => RetryOutcome::Unfinished,
-            Some(_) => {
+            Some(job) => {
+                let detail = json!({"status": job.status, "epoch": job.epoch});
                 self.reopen(id, now);
+                self.tell(now, id, "retried_by_operator", detail);
                 RetryOutcome::Retried
             }
         };

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::super::StoreError;
 use super::clock::later;
 use super::state::{Burnt, End, Next, Return, State};
 use super::validate;
 use crate::model::{
-    ErrorRecord, JobId, JobRecord, Outcome, OutcomeKind, SettleReason, Settled, Settlement, Status, WorkerId,
+    ErrorRecord, EventLevel, JobId, JobRecord, Outcome, OutcomeKind, SettleReason, Settled, Settlement,
+    Status, WorkerId,
 };
 
 impl State {
@@ -73,6 +75,27 @@ impl State {
     }
 
     fn apply(&mut self, now: Timestamp, id: JobId, outcome: Outcome) {
+        let (kind, class) = (outcome.kind(), class(&outcome));
+        let (epoch, attempt) = (self.jobs[&id].epoch, self.jobs[&id].attempt);
+        self.transit(now, id, outcome);
+        let job = &self.jobs[&id];
+        let (told, level) = match (kind, job.status) {
+            (_, Status::Cancelled) => ("cancelled", EventLevel::Notable),
+            (OutcomeKind::Failed, status) if status != Status::Failed => ("retried", EventLevel::Notable),
+            (OutcomeKind::Snoozed | OutcomeKind::Abandoned, _) => (kind.as_str(), EventLevel::Notable),
+            _ => (kind.as_str(), EventLevel::All),
+        };
+        let mut detail = json!({"epoch": epoch, "attempt": attempt});
+        if job.status == Status::Scheduled {
+            detail["next_at"] = json!(job.scheduled_at);
+        }
+        if let Some(class) = class {
+            detail["class"] = json!(class);
+        }
+        self.tell_at(level, now, id, told, detail);
+    }
+
+    fn transit(&mut self, now: Timestamp, id: JobId, outcome: Outcome) {
         let is_cancelling = self.cancelling.contains(&id);
         match outcome {
             Outcome::Succeeded { result } => {
@@ -118,6 +141,15 @@ impl State {
         let attempt = if delay.is_some() { Burnt::No } else { Burnt::Yes };
         let (outcome, next) = (OutcomeKind::Failed, Next::After(after));
         self.give_back(id, now, Return { outcome, error: Some(error), next, attempt });
+    }
+}
+
+/// The class of the error that an outcome tells of.
+fn class(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Failed { error, .. } | Outcome::Abandoned { error } => Some(error.class.clone()),
+        Outcome::Cancelled { error } => error.as_ref().map(|error| error.class.clone()),
+        Outcome::Succeeded { .. } | Outcome::Snoozed { .. } | Outcome::Released => None,
     }
 }
 

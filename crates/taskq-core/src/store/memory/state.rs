@@ -8,10 +8,13 @@ use jiff::Timestamp;
 
 use super::super::Turn;
 use super::clock::later;
+use super::events::Events;
 use super::hints::Hints;
 use super::keys::Keys;
 use super::leader::Leader;
 use super::pause::Paused;
+use super::settings::Settings;
+use super::sweeps::Records;
 use super::turns::Modes;
 use super::workers::Session;
 use crate::model::{
@@ -27,8 +30,8 @@ pub(super) type Lane = BTreeSet<Place>;
 
 /// Everything that a store knows.
 ///
-/// `ready`, `scheduled` and `running` hold exactly the jobs of these statuses; only the transitions below
-/// touch them.
+/// `ready`, `scheduled`, `running`, `deadlines` and `results` hold exactly the jobs of these kinds; only the transitions
+/// below touch them.
 pub(super) struct State {
     pub(super) jobs: BTreeMap<JobId, JobRecord>,
     pub(super) attempts: BTreeMap<(JobId, Epoch), AttemptRecord>,
@@ -46,6 +49,13 @@ pub(super) struct State {
     pub(super) paused: Paused,
     pub(super) workers: BTreeMap<WorkerId, Session>,
     pub(super) leader: Leader,
+    /// The deadlines of jobs that have not started.
+    pub(super) deadlines: BTreeSet<(Timestamp, JobId)>,
+    /// Results that are kept for a time.
+    pub(super) results: BTreeSet<(Timestamp, JobId)>,
+    pub(super) events: Events,
+    pub(super) settings: Settings,
+    pub(super) sweeps: Records,
     pub(super) hints: Hints,
     pub(super) random: fastrand::Rng,
 }
@@ -98,6 +108,11 @@ impl State {
             paused: Paused::default(),
             workers: BTreeMap::new(),
             leader: Leader::default(),
+            deadlines: BTreeSet::new(),
+            results: BTreeSet::new(),
+            events: Events::default(),
+            settings: Settings::default(),
+            sweeps: Records::new(),
             hints: Hints::default(),
             random,
         }
@@ -135,12 +150,18 @@ impl State {
 
     /// Ends a job. Its worker and epoch stay, so that a repeated settlement is recognised.
     pub(super) fn end(&mut self, id: JobId, now: Timestamp, end: End) {
+        let ttl = self.settings.result_ttl;
         self.unindex(id);
         let job = self.indexed(id);
         job.status = end.status;
         job.result = end.result;
         job.error = end.error;
         job.finished_at = Some(now);
+        if job.result.is_some() && !ttl.is_zero() {
+            let expires_at = later(now, ttl);
+            job.result_expires_at = Some(expires_at);
+            self.results.insert((expires_at, id));
+        }
     }
 
     /// Ends an attempt of a running job, which becomes ready or scheduled again.
@@ -190,12 +211,25 @@ impl State {
         job.worker = None;
         job.started_at = None;
         job.finished_at = None;
+        let result = job.result_expires_at.take().map(|at| (at, id));
         job.result = None;
         job.progress = None;
+        if let Some(result) = result {
+            self.results.remove(&result);
+        }
         if let Some(attempt) = last {
             self.attempts.insert((id, attempt.epoch), attempt);
         }
         self.index(id);
+    }
+
+    /// Takes a job's result away; its stamp stays.
+    pub(super) fn drop_result(&mut self, id: JobId) {
+        let job = self.indexed(id);
+        job.result = None;
+        if let Some(at) = job.result_expires_at {
+            self.results.remove(&(at, id));
+        }
     }
 
     /// Makes a scheduled job ready.
@@ -213,6 +247,9 @@ impl State {
     /// Puts a job into the set of its status and leaves the hint for those who wait for it.
     fn index(&mut self, id: JobId) {
         let job = &self.jobs[&id];
+        if let Some(deadline) = waits_until(job) {
+            self.deadlines.insert((deadline, id));
+        }
         match job.status {
             Status::Pending => {
                 self.hints.ready(&job.queue);
@@ -235,6 +272,9 @@ impl State {
     /// Takes a job out of the set of its status.
     fn unindex(&mut self, id: JobId) {
         let job = &self.jobs[&id];
+        if let Some(deadline) = waits_until(job) {
+            self.deadlines.remove(&(deadline, id));
+        }
         match job.status {
             Status::Pending => {
                 let lanes = self.ready.get_mut(&job.queue).expect("a ready job has its queue's lanes");
@@ -281,6 +321,12 @@ fn last_attempt(job: &JobRecord) -> Option<AttemptRecord> {
         finished_at: job.finished_at?,
         error: job.error.clone(),
     })
+}
+
+/// The deadline of a job that has not started, or not again.
+fn waits_until(job: &JobRecord) -> Option<Timestamp> {
+    let waits = matches!(job.status, Status::Scheduled | Status::Blocked | Status::Pending);
+    job.schedule_to_close.filter(|_| waits)
 }
 
 fn place(job: &JobRecord) -> Place {

@@ -89,13 +89,16 @@ async fn a_lost_worker_stays_lost_even_if_the_clock_stepped_back() {
     let leader = worker(&store).await;
     let beat = |worker| Beat { worker, lease: LEASE, progress: Vec::new(), leadership: Some(LEASE) };
     let epoch = store.heartbeat(beat(leader)).await.unwrap().leadership.unwrap();
-    assert_eq!(store.mark_lost(leader, epoch, 10).await.unwrap(), 1);
+    assert_eq!(store.sweep(Sweep::MarkLost, SweepCall::new(leader, epoch, 10)).await.unwrap().rows, 1);
     clock.set(start());
     assert!(matches!(store.heartbeat(beat(lost)).await, Err(StoreError::LeaseLost { .. })));
     let settlement = Settlement { id, epoch: Epoch(1), outcome: Outcome::Succeeded { result: None } };
     assert_eq!(store.settle(lost, vec![settlement]).await.unwrap()[0].reason, SettleReason::Stale);
     assert_eq!(store.workers().await.unwrap()[0].state, WorkerState::Lost);
-    assert_eq!(store.reclaim(leader, epoch, 10, false, Vec::new()).await.unwrap().len(), 1);
+    assert_eq!(
+        store.reclaim(SweepCall::new(leader, epoch, 10), ReclaimOptions::default()).await.unwrap().len(),
+        1
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::StoreError;
+use super::super::{Setting, StoreError};
 use super::clock::whole_micros_of;
 use crate::model::{
     JobId, Json, NewJob, OnFinished, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name,
@@ -112,6 +112,21 @@ pub(super) fn batch(limit: u32) -> Result<(), StoreError> {
         return Err(StoreError::invalid(format!("limit is not between 1 and {BATCH_LIMIT}")));
     }
     Ok(())
+}
+
+/// Checks what is set for the whole store.
+pub(super) fn setting(setting: Setting) -> Result<(), StoreError> {
+    let problem = match setting {
+        Setting::EventLevel(_) => return Ok(()),
+        Setting::EventRetentionPeriod(span) | Setting::ResultTtl(span) => {
+            (span > DELAY_LIMIT).then_some("is longer than 36,600 days")
+        }
+        Setting::EventRetentionBatchSize(size) => {
+            (!(1..=BATCH_LIMIT).contains(&size)).then_some("is not a whole number from 1 to 100,000")
+        }
+    };
+    problem
+        .map_or(Ok(()), |problem| Err(StoreError::invalid(format!("setting {}: {problem}", setting.name()))))
 }
 
 /// Checks that a document is an object.

@@ -1,14 +1,19 @@
 //! Worker sessions: `register_worker`, `heartbeat`, `held`, `release_worker`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::super::{Beat, BeatReply, Held, Progress, Registration, StoreError, WorkerState};
 use super::clock::later;
 use super::state::{Return, State};
 use super::validate;
-use crate::model::{ActorName, JobId, QueueName, Status, WorkerId};
+use crate::model::{ActorName, Epoch, EventLevel, JobId, QueueName, Status, WorkerId};
+
+/// How long an attempt may run beyond what it may before its worker is told: the worker's own clock comes first.
+const OVERDUE_GRACE: Duration = Duration::from_secs(5);
 
 /// A worker session.
 pub(super) struct Session {
@@ -18,6 +23,8 @@ pub(super) struct Session {
     pub(super) actors: BTreeSet<ActorName>,
     pub(super) started_at: Timestamp,
     pub(super) lease_expires_at: Timestamp,
+    /// Everything it ran has been taken from it.
+    pub(super) reclaimed: bool,
 }
 
 impl Session {
@@ -51,6 +58,7 @@ impl State {
             actors: registration.actors.into_iter().collect(),
             started_at: now,
             lease_expires_at: later(now, registration.lease),
+            reclaimed: false,
         };
         self.workers.insert(registration.worker, session);
         Ok(())
@@ -66,7 +74,25 @@ impl State {
             self.note(beat.worker, progress);
         }
         let leadership = beat.leadership.and_then(|lease| self.lead(now, beat.worker, lease));
-        Ok(BeatReply { leadership, cancel: self.cancel_requests(beat.worker) })
+        let (cancel, overdue) =
+            (self.cancel_requests(beat.worker), self.overdue(beat.worker, now, beat.lease));
+        Ok(BeatReply { leadership, cancel, overdue })
+    }
+
+    /// The attempts of a worker that have run longer than they may, for no longer than the lease.
+    fn overdue(&self, worker: WorkerId, now: Timestamp, lease: Duration) -> Vec<(JobId, Epoch)> {
+        let since = |held: &Held| {
+            let bound = self.jobs[&held.id].start_to_close?;
+            Some(later(later(held.started_at, bound), OVERDUE_GRACE))
+        };
+        let is_overdue = |since: Timestamp| since <= now && now <= later(since, lease);
+        let mut overdue: Vec<(Timestamp, Held)> = self
+            .held(worker, None)
+            .into_iter()
+            .filter_map(|held| since(&held).filter(|since| is_overdue(*since)).map(|since| (since, held)))
+            .collect();
+        overdue.sort_by_key(|(since, _)| *since);
+        overdue.into_iter().map(|(_, held)| (held.id, held.epoch)).collect()
     }
 
     /// Stores a note of progress, if it comes from the attempt that runs.
@@ -93,6 +119,9 @@ impl State {
         }
         let held: Vec<JobId> = self.running.get(&worker).into_iter().flatten().map(|(_, id)| *id).collect();
         for id in &held {
+            let job = &self.jobs[id];
+            let detail = json!({"epoch": job.epoch, "attempt": job.attempt});
+            self.tell_at(EventLevel::All, now, *id, "released", detail);
             if self.cancelling.contains(id) {
                 self.end_cancelled(*id, now, None);
             } else {

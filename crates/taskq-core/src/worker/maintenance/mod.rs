@@ -1,21 +1,37 @@
-//! What the leader does for everybody: one sweep a file.
+//! What the leader does for everybody.
 //!
-//! A sweep is a bounded call that says whether it wants to run again at once. It can be repeated at any time. One
-//! probe says which of them have anything to do.
+//! Every sweep is a description ([`description`]) and a bounded call of the store. One loop runs them all: it asks the
+//! store in one call which of them have anything to do, gives each of those a batch in turn, and asks again while
+//! any has more. A sweep that fails waits by itself; a batch that takes too long is halved.
 
-mod forget;
-mod mark_lost;
-mod promote;
+mod batch;
+mod description;
+mod floor;
+mod pace;
 mod reclaim;
+mod record;
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff::Backoff;
+use self::batch::Batch;
+use self::description::{Description, SWEEPS};
+use self::floor::{Floor, SHARE};
+use self::pace::Pace;
+use self::reclaim::Reclaim;
+use self::record::{Facts, Record};
 use super::leader::{Fence, SLEEP_MAX};
+use super::overrides::Overrides;
 use super::reach::{Gate, Reach};
-use crate::store::{StoreError, SweepsDue};
+use crate::store::{LookFrom, StoreError, Sweep, SweepCall, SweepDue, SweepProbe, Swept};
+
+/// Sweeps whose next look is this close are asked about together.
+const TOGETHER: Duration = Duration::from_millis(200);
+/// How long a look from the start may take that is not known to be cheap.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(1_750);
+/// How long rows that cannot be changed are left alone.
+const LEFT_ALONE: Duration = Duration::from_mins(1);
 
 /// Why a sweep's call gave nothing.
 #[derive(Debug)]
@@ -31,170 +47,385 @@ pub(super) enum Halt {
 pub(super) struct Over;
 
 /// What the leader remembers from round to round.
-#[derive(Default)]
 pub(super) struct Sweeps {
-    probe: Pace,
-    promote: promote::Promote,
-    promote_pace: Pace,
-    mark_lost_pace: Pace,
-    reclaim: reclaim::Reclaim,
-    reclaim_pace: Pace,
-    forget_pace: Pace,
+    progress: Vec<Progress>,
+    reclaim: Reclaim,
+    record: Record,
+    overrides: Overrides,
+    /// When it may be asked again what is due, and when notes may be written again, after a failure.
+    look_pace: Pace,
+    note_pace: Pace,
+}
+
+/// How far one sweep is.
+struct Progress {
+    description: &'static Description,
+    overrides: Overrides,
+    batch: Batch,
+    floor: Floor,
+    pace: Pace,
+    is_failing: bool,
+    /// A setting keeps it from running.
+    is_refused: bool,
+    /// It has something to do.
+    wanted: bool,
+    /// When it is asked about next; `None` is at once.
+    next_look: Option<Instant>,
+    /// When its next row is due, where it is punctual.
+    due_at: Option<Instant>,
 }
 
 impl Sweeps {
-    /// Looks at what is due and does it, a batch of each sweep in turn until nothing is left. Returns how long until
-    /// there may be more.
+    /// Begins a term of leadership.
+    pub(super) fn new(overrides: Overrides) -> Self {
+        let mut record = Record::default();
+        if overrides != Overrides::default() {
+            record.tell(Sweep::Events);
+        }
+        Self {
+            progress: SWEEPS.iter().map(|it| Progress::new(it, overrides)).collect(),
+            reclaim: Reclaim::default(),
+            record,
+            overrides,
+            look_pace: Pace::default(),
+            note_pace: Pace::default(),
+        }
+    }
+
+    /// Asks about due jobs with the next round: one may be due earlier than was known.
+    pub(super) fn hurry(&mut self) {
+        for progress in self.progress.iter_mut().filter(|it| it.description.punctual) {
+            progress.next_look = None;
+        }
+    }
+
+    /// Asks what is due, and gives each sweep that has something to do one batch. Returns how long until there may be
+    /// more.
     pub(super) async fn round(&mut self, fence: &Fence, reach: &Reach) -> Result<Duration, Over> {
-        let Some(due) = self.probe(fence).await? else {
-            return Ok(self.probe.wait(Instant::now()).unwrap_or_default());
-        };
         let gate = reach.gate(Instant::now());
-        let mut promote = due.next_due_in.is_some_and(|delay| delay.is_zero());
-        let mut reclaim = due.lost;
-        let mut mark_lost = due.lease_ended && gate != Gate::Closed;
-        let mut forget = due.forgettable;
-        if gate == Gate::AfterOutage && !mark_lost {
+        let Some(asked) = self.look(fence).await? else {
+            return Ok(self.sleep(gate));
+        };
+        let mut losses_known = asked.contains(&Sweep::MarkLost);
+        for at in 0..self.progress.len() {
+            let sweep = self.progress[at].description.sweep;
+            if !self.may_run(at, gate) {
+                continue;
+            }
+            let swept = self.turn(at, fence).await?;
+            if sweep == Sweep::MarkLost {
+                losses_known |= swept.is_some();
+                if let Some(marked) = swept.map(|swept| swept.rows).filter(|rows| *rows > 0) {
+                    tracing::warn!(workers = marked, "workers are lost: their leases have ended");
+                    self.reclaim.expect(gate == Gate::AfterOutage);
+                    let reclaim = self.of(Sweep::Reclaim);
+                    reclaim.wanted = true;
+                    reclaim.pace.reset();
+                }
+            }
+        }
+        if gate == Gate::AfterOutage && losses_known && !self.of(Sweep::MarkLost).wanted {
             reach.outage_is_dealt_with();
         }
-        self.promote.expect(due.next_due_in.filter(|delay| !delay.is_zero()));
-        let mut postponed = Vec::new();
-        loop {
-            if promote {
-                let run = self.promote.run(fence);
-                promote = turn(&mut postponed, "promote", &mut self.promote_pace, run).await?;
-            }
-            // Before others are declared lost: what was lost before an outage is not forgiven with it.
-            if reclaim {
-                let run = self.reclaim.run(fence);
-                reclaim = turn(&mut postponed, "reclaim", &mut self.reclaim_pace, run).await?;
-            }
-            if mark_lost && !(gate == Gate::AfterOutage && reclaim) {
-                let mut marked = 0;
-                let run = mark_lost::run(fence, &mut marked);
-                mark_lost = turn(&mut postponed, "mark_lost", &mut self.mark_lost_pace, run).await?;
-                if marked > 0 {
-                    reclaim = true;
-                    self.reclaim_pace.reset();
-                    self.reclaim.expect(gate == Gate::AfterOutage);
-                }
-                if gate == Gate::AfterOutage && !mark_lost && self.mark_lost_pace.is_free(Instant::now()) {
-                    reach.outage_is_dealt_with();
-                }
-            }
-            if forget {
-                forget =
-                    turn(&mut postponed, "forget_workers", &mut self.forget_pace, forget::run(fence)).await?;
-            }
-            if !(promote || reclaim || mark_lost || forget) {
-                break;
-            }
-        }
-        let now = Instant::now();
-        Ok(postponed.into_iter().chain(self.promote.next(now)).min().unwrap_or(SLEEP_MAX))
+        self.write(fence).await?;
+        Ok(self.sleep(gate))
     }
 
-    /// Asks what is due. `None` when the store cannot be reached.
-    async fn probe(&mut self, fence: &Fence) -> Result<Option<SweepsDue>, Over> {
+    /// Asks the store which of the sweeps whose time has come have anything to do. Returns those that were asked about;
+    /// `None` when the store cannot be reached.
+    async fn look(&mut self, fence: &Fence) -> Result<Option<Vec<Sweep>>, Over> {
+        let now = Instant::now();
+        if !self.look_pace.is_free(now) {
+            return Ok(None);
+        }
+        let probes: Vec<SweepProbe> =
+            self.progress.iter().filter(|it| it.is_to_be_asked(now)).map(|it| it.probe(now)).collect();
+        let asked: Vec<Sweep> = probes.iter().map(|probe| probe.sweep).collect();
+        if probes.is_empty() {
+            return Ok(Some(asked));
+        }
+        let is_doubtful = probes
+            .iter()
+            .any(|probe| probe.from == LookFrom::Start && self.of(probe.sweep).floor.is_doubtful());
+        let timeout = is_doubtful.then_some(LOOK_TIMEOUT);
         let answer = async {
             let (worker, epoch) = fence.pass()?;
-            fence.call("sweeps_due", fence.store().sweeps_due(worker, epoch)).await
+            let call = fence.store().sweeps_due(worker, epoch, probes.clone(), timeout);
+            fence.call("sweeps_due", call).await
         };
-        match answer.await {
-            Ok(due) => {
-                self.probe.reset();
-                Ok(Some(due))
+        let answers = match answer.await {
+            Ok(answers) => answers,
+            Err(Halt::Over) => return Err(Over),
+            Err(Halt::Failed(error @ StoreError::TimedOut { .. })) if is_doubtful => {
+                tracing::warn!(%error, "dead rows that an old snapshot keeps slow the sweeps down; they go on from where they were");
+                self.look_took_too_long(&probes);
+                Vec::new()
             }
-            Err(Halt::Over) => Err(Over),
             Err(Halt::Failed(error)) if error.is_transient() => {
                 tracing::warn!(%error, "the leader cannot ask what is due; it tries again");
-                self.probe.failed(Instant::now());
-                Ok(None)
+                self.look_pace.failed(Instant::now());
+                return Ok(None);
             }
-            // The probe saves calls, no more: without it everything may be due.
+            // The question saves calls, no more: without it everything may be due.
             Err(Halt::Failed(error)) => {
                 tracing::error!(%error, "the store cannot say what is due; every sweep is run");
-                let next_due_in = Some(Duration::ZERO);
-                Ok(Some(SweepsDue { next_due_in, lease_ended: true, lost: true, forgettable: true }))
+                for sweep in &asked {
+                    self.of(*sweep).wanted = true;
+                }
+                Vec::new()
+            }
+        };
+        self.look_pace.reset();
+        let now = Instant::now();
+        for probe in &probes {
+            let answer = answers.iter().find(|answer| answer.sweep == probe.sweep);
+            let progress = self.of(probe.sweep);
+            progress.asked(probe, answer, now);
+            match answer.and_then(|answer| answer.problem.clone()) {
+                Some(problem) => self.refused(probe.sweep, problem, now),
+                None => self.of(probe.sweep).is_refused = false,
+            }
+        }
+        Ok(Some(asked))
+    }
+
+    fn look_took_too_long(&mut self, probes: &[SweepProbe]) {
+        let now = Instant::now();
+        for probe in probes.iter().filter(|probe| probe.from == LookFrom::Start) {
+            self.of(probe.sweep).floor.looked(&probe.from, LOOK_TIMEOUT, None, now);
+        }
+    }
+
+    /// Notes that a setting keeps a sweep from running.
+    fn refused(&mut self, sweep: Sweep, problem: String, now: Instant) {
+        let progress = self.of(sweep);
+        progress.is_failing = true;
+        if !std::mem::replace(&mut progress.is_refused, true) {
+            tracing::error!(sweep = sweep.as_str(), problem, "a sweep does not run because of a setting");
+            self.record.failure(sweep, problem, now);
+        }
+    }
+
+    fn may_run(&self, at: usize, gate: Gate) -> bool {
+        let progress = &self.progress[at];
+        let is_free = progress.wanted && progress.pace.is_free(Instant::now());
+        match (progress.description.sweep, gate) {
+            (Sweep::MarkLost, Gate::Closed) => false,
+            // What was lost before the outage is not forgiven with it, so that comes first.
+            (Sweep::MarkLost, Gate::AfterOutage) => is_free && !self.get(Sweep::Reclaim).wanted,
+            _ => is_free,
+        }
+    }
+
+    /// Runs one batch. Its failure is its own: `None`.
+    async fn turn(&mut self, at: usize, fence: &Fence) -> Result<Option<Swept>, Over> {
+        let progress = &mut self.progress[at];
+        let sweep = progress.description.sweep;
+        let began = Instant::now();
+        let call = async {
+            let (leader, epoch) = fence.pass()?;
+            let call = progress.call(SweepCall::new(leader, epoch, progress.batch.size()));
+            match sweep {
+                Sweep::Reclaim => self.reclaim.run(fence, call).await,
+                _ => fence.call(sweep.as_str(), fence.store().sweep(sweep, call)).await,
+            }
+        };
+        match call.await {
+            Ok(swept) => {
+                let now = Instant::now();
+                let heals = progress.ended(&swept, now - began, now);
+                report(sweep, &swept);
+                self.record.batch(sweep, &swept, now - began, now, heals);
+                Ok(Some(swept))
+            }
+            Err(Halt::Over) => Err(Over),
+            Err(Halt::Failed(error)) => {
+                progress.failed(&error, Instant::now());
+                self.record.failure(sweep, error.to_string(), Instant::now());
+                Ok(None)
             }
         }
     }
-}
 
-/// What a batch of a sweep says of the next one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
-    /// At once: there may be more.
-    Now,
-    /// When it is due again.
-    WhenDue,
-    /// When it is due again, and no earlier than this.
-    NotBefore(Duration),
-}
-
-/// Runs a batch, unless its sweep is to wait. Returns whether the sweep wants another at once. Its failure is its own.
-async fn turn(
-    postponed: &mut Vec<Duration>,
-    sweep: &'static str,
-    pace: &mut Pace,
-    batch: impl Future<Output = Result<Next, Halt>>,
-) -> Result<bool, Over> {
-    if let Some(wait) = pace.wait(Instant::now()) {
-        postponed.push(wait);
-        return Ok(false);
-    }
-    match batch.await {
-        Ok(Next::Now) => {
-            pace.reset();
-            return Ok(true);
+    /// Writes down what became of the sweeps, now and then.
+    async fn write(&mut self, fence: &Fence) -> Result<(), Over> {
+        let now = Instant::now();
+        if !self.note_pace.is_free(now) {
+            return Ok(());
         }
-        Ok(Next::WhenDue) => pace.reset(),
-        Ok(Next::NotBefore(wait)) => {
-            pace.reset();
-            pace.not_before = Instant::now().checked_add(wait);
+        let (progress, overrides) = (&self.progress, self.overrides);
+        let facts = |sweep: Sweep| {
+            let of = progress.iter().find(|it| it.description.sweep == sweep);
+            of.map_or_else(Facts::default, |it| Facts {
+                batch: it.batch.size(),
+                reached: it.floor.key().cloned(),
+                overrides: if sweep == Sweep::Events { overrides.to_json() } else { None },
+            })
+        };
+        let notes = self.record.take(now, facts);
+        if notes.is_empty() {
+            return Ok(());
         }
-        Err(Halt::Over) => return Err(Over),
-        Err(Halt::Failed(error)) => {
-            if error.is_transient() {
-                tracing::warn!(%error, sweep, "a sweep failed; it is tried again");
-            } else {
-                tracing::error!(%error, sweep, "a sweep was refused; it is tried again");
+        let call = async {
+            let (worker, epoch) = fence.pass()?;
+            fence.call("note_sweeps", fence.store().note_sweeps(worker, epoch, notes)).await
+        };
+        match call.await {
+            Ok(()) => self.note_pace.reset(),
+            Err(Halt::Over) => return Err(Over),
+            Err(Halt::Failed(error)) => {
+                tracing::warn!(%error, "what the sweeps did cannot be written down");
+                self.note_pace.failed(Instant::now());
             }
-            pace.failed(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// How long until there may be something to do.
+    fn sleep(&self, gate: Gate) -> Duration {
+        let now = Instant::now();
+        let is_held_back = |at: usize| {
+            let progress = &self.progress[at];
+            progress.wanted && progress.pace.is_free(now) && !self.may_run(at, gate)
+        };
+        // What is held back comes with a later round, when that is over which holds it back.
+        let free = (0..self.progress.len()).filter(|at| !is_held_back(*at));
+        let looks = free.map(|at| self.progress[at].next(now));
+        let looks = match self.look_pace.until().filter(|until| *until > now) {
+            Some(until) => looks.map(|at| at.max(until)).min(),
+            None => looks.min(),
+        };
+        let at = looks.into_iter().chain(self.record.due()).min();
+        at.map_or(SLEEP_MAX, |at| at.saturating_duration_since(now))
+    }
+
+    fn of(&mut self, sweep: Sweep) -> &mut Progress {
+        let found = self.progress.iter_mut().find(|it| it.description.sweep == sweep);
+        found.expect("every sweep is described")
+    }
+
+    fn get(&self, sweep: Sweep) -> &Progress {
+        let found = self.progress.iter().find(|it| it.description.sweep == sweep);
+        found.expect("every sweep is described")
+    }
+}
+
+impl Progress {
+    fn new(description: &'static Description, overrides: Overrides) -> Self {
+        let overrides = if description.sweep == Sweep::Events { overrides } else { Overrides::default() };
+        Self {
+            description,
+            overrides,
+            batch: Batch::new(overrides.event_retention_batch_size.unwrap_or(description.batch)),
+            floor: Floor::new(),
+            pace: Pace::default(),
+            is_failing: false,
+            is_refused: false,
+            wanted: false,
+            next_look: None,
+            due_at: None,
         }
     }
-    postponed.extend(pace.wait(Instant::now()));
-    Ok(false)
-}
 
-/// When a sweep may run again.
-struct Pace {
-    backoff: Backoff,
-    not_before: Option<Instant>,
-}
+    fn is_to_be_asked(&self, now: Instant) -> bool {
+        let is_due = self.due_at.is_some_and(|at| at <= now);
+        !self.wanted
+            && self.pace.is_free(now)
+            && (is_due || self.next_look.is_none_or(|at| at <= now + TOGETHER))
+    }
 
-impl Default for Pace {
-    fn default() -> Self {
-        let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
-        Self { backoff, not_before: None }
+    fn probe(&self, now: Instant) -> SweepProbe {
+        SweepProbe {
+            sweep: self.description.sweep,
+            from: self.floor.from(now),
+            period: self.overrides.event_retention_period,
+        }
+    }
+
+    fn asked(&mut self, probe: &SweepProbe, answer: Option<&SweepDue>, now: Instant) {
+        self.due_at = None;
+        let mut wait = self.description.cadence;
+        if let Some(answer) = answer {
+            self.floor.looked(&probe.from, answer.took, answer.clear_to, now);
+            self.wanted |= answer.is_now();
+            if self.description.punctual && !answer.is_now() {
+                self.due_at = answer.due_in.and_then(|wait| now.checked_add(wait));
+            }
+            if self.overrides.event_retention_batch_size.is_none() {
+                self.batch.set_usual(answer.batch.unwrap_or(self.description.batch));
+            }
+            if answer.clear_to.is_none() {
+                // It cannot look elsewhere, so it looks less often.
+                wait = wait.max(answer.took * SHARE);
+            }
+        }
+        self.next_look = Some(now + wait);
+    }
+
+    fn call(&self, call: SweepCall) -> SweepCall {
+        SweepCall { timeout: Some(self.description.timeout), after: self.floor.key().cloned(), ..call }
+    }
+
+    /// Notes what a batch did. Returns whether the one before had failed.
+    fn ended(&mut self, swept: &Swept, took: Duration, now: Instant) -> bool {
+        self.pace.reset();
+        self.batch.ended(took, self.description.timeout);
+        self.floor.reached(swept.reached.clone());
+        self.wanted = swept.more;
+        if swept.problems > 0 {
+            self.floor.leave(now + LEFT_ALONE);
+        }
+        if self.description.punctual && !swept.more {
+            self.due_at = swept.due_in.and_then(|wait| now.checked_add(wait));
+        }
+        std::mem::take(&mut self.is_failing)
+    }
+
+    fn failed(&mut self, error: &StoreError, now: Instant) {
+        let sweep = self.description.sweep.as_str();
+        self.is_failing = true;
+        self.pace.failed(now);
+        if matches!(error, StoreError::TimedOut { .. }) {
+            let before = self.batch.size();
+            self.batch.halve();
+            tracing::warn!(%error, sweep, batch = before, next = self.batch.size(), "a sweep's batch took too long; it is halved");
+        } else if error.is_transient() {
+            tracing::warn!(%error, sweep, "a sweep failed; it is tried again");
+        } else {
+            tracing::error!(%error, sweep, "a sweep was refused; it is tried again");
+        }
+    }
+
+    /// When it may have something to do.
+    fn next(&self, now: Instant) -> Instant {
+        let at = if self.wanted {
+            now
+        } else {
+            let look = self.next_look.unwrap_or(now);
+            self.due_at.map_or(look, |due| due.min(look))
+        };
+        self.pace.until().map_or(at, |until| at.max(until))
     }
 }
 
-impl Pace {
-    fn failed(&mut self, now: Instant) {
-        self.not_before = Some(now + self.backoff.step());
+/// Tells what a batch did.
+fn report(sweep: Sweep, swept: &Swept) {
+    if swept.rows > 0 {
+        tracing::debug!(
+            sweep = sweep.as_str(),
+            counter = sweep.counter(),
+            rows = swept.rows,
+            "a sweep did something"
+        );
     }
-
-    fn reset(&mut self) {
-        self.backoff.reset();
-        self.not_before = None;
-    }
-
-    fn is_free(&self, now: Instant) -> bool {
-        self.wait(now).is_none()
-    }
-
-    fn wait(&self, now: Instant) -> Option<Duration> {
-        self.not_before.and_then(|at| at.checked_duration_since(now)).filter(|wait| !wait.is_zero())
+    if let Some(problem) = &swept.problem
+        && sweep != Sweep::Reclaim
+    {
+        tracing::error!(
+            sweep = sweep.as_str(),
+            rows = swept.problems,
+            problem,
+            "a sweep passed rows over that it cannot change"
+        );
     }
 }

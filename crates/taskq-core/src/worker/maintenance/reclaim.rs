@@ -1,4 +1,4 @@
-//! Takes the jobs of lost workers from them.
+//! Takes the jobs of lost workers from them, and remembers those that cannot be moved.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,14 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::leader::Fence;
-use super::{Halt, Next};
+use super::Halt;
 use crate::model::{JobId, Status};
-use crate::store::Reclaimed;
+use crate::store::{ReclaimOptions, Reclaimed, SweepCall, Swept};
 
-/// The most jobs of one call.
-const BATCH: u32 = 1_000;
-/// The next look once nothing is left although the store may say so: of what is left, each has its problem.
-const INTERVAL: Duration = Duration::from_secs(2);
 /// How often a job that could not be moved is tried again.
 const RETRY: Duration = Duration::from_mins(1);
 /// How many jobs with problems are remembered. More than these would be a fault of everything.
@@ -35,21 +31,27 @@ impl Reclaim {
     }
 
     /// Runs one batch.
-    pub(super) async fn run(&mut self, fence: &Fence) -> Result<Next, Halt> {
+    pub(super) async fn run(&mut self, fence: &Fence, call: SweepCall) -> Result<Swept, Halt> {
         let now = Instant::now();
         let passed_over = self.problems.iter().filter(|(_, retry)| **retry > now);
         let skip: Vec<_> = passed_over.map(|(id, _)| *id).collect();
-        let (worker, epoch) = fence.pass()?;
-        let call = fence.store().reclaim(worker, epoch, BATCH, self.forgive, skip);
-        let reclaimed = fence.call("reclaim", call).await?;
+        let options = ReclaimOptions { forgive: self.forgive, skip };
+        let reclaimed = fence.call("reclaim", fence.store().reclaim(call, options)).await?;
         if reclaimed.is_empty() {
             self.forgive = false;
-            return Ok(Next::NotBefore(INTERVAL));
+            return Ok(Swept::default());
         }
-        let moved = self.note(&reclaimed, now);
-        // More problems than are remembered: without a pause they would come round for ever.
-        let overwhelmed = moved == 0 && self.problems.len() >= PROBLEMS_KEPT;
-        Ok(if overwhelmed { Next::NotBefore(INTERVAL) } else { Next::Now })
+        let rows = self.note(&reclaimed, now);
+        let mut problems = reclaimed.iter().filter_map(|job| job.problem.as_ref().map(|why| (job.id, why)));
+        let problem = problems.next().map(|(id, why)| format!("job {id}: {why}"));
+        Ok(Swept {
+            rows,
+            // Until nothing is left. With more problems than are remembered these would come round for ever.
+            more: rows > 0 || self.problems.len() < PROBLEMS_KEPT,
+            problems: reclaimed.len() as u64 - rows,
+            problem,
+            ..Swept::default()
+        })
     }
 
     /// Returns how many jobs were moved.

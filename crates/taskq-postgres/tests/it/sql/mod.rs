@@ -13,5 +13,6 @@ mod rescue;
 mod rings;
 pub(crate) mod scene;
 mod settle_plans;
+mod sweeps;
 mod turns;
 mod work;

@@ -14,7 +14,11 @@ async fn lead(client: &Client, worker: Uuid) -> Option<i64> {
 }
 
 async fn mark_lost(client: &Client, leader: Uuid, epoch: i64) -> i64 {
-    client.query_one("SELECT taskq.mark_lost($1, $2, 100)", &[&leader, &epoch]).await.unwrap().get(0)
+    client
+        .query_one("SELECT swept FROM taskq.mark_lost($1, $2, 100)", &[&leader, &epoch])
+        .await
+        .unwrap()
+        .get(0)
 }
 
 /// Reclaims; returns status and problem of every job looked at.
@@ -69,7 +73,7 @@ async fn nobody_takes_over_while_a_sweep_of_the_leader_is_under_way() {
     let sweeper = scene.session().await;
     sweeper.batch_execute("BEGIN").await.unwrap();
     let promoted: i64 = sweeper
-        .query_one("SELECT jobs FROM taskq.promote($1, $2, 10)", &[&old, &epoch])
+        .query_one("SELECT swept FROM taskq.promote($1, $2, 10)", &[&old, &epoch])
         .await
         .unwrap()
         .get(0);
@@ -88,7 +92,8 @@ async fn nobody_takes_over_while_a_sweep_of_the_leader_is_under_way() {
         "mark_lost($1, $2, 10)",
         "reclaim($1, $2, 10)",
         "forget_workers($1, $2, 10)",
-        "sweeps_due($1, $2)",
+        "sweeps_due($1, $2, '[]')",
+        "note_sweeps($1, $2, '[]')",
     ] {
         let error =
             scene.client.query(&format!("SELECT * FROM taskq.{sweep}"), &[&old, &epoch]).await.unwrap_err();
@@ -170,15 +175,19 @@ async fn a_beat_costs_what_it_notes_and_not_what_its_worker_runs() {
     panic!("rows re-found by a status are not seen");
 }
 
-/// Forgetting costs one probe a lost worker, whatever runs, also with plans made when nothing did.
+/// To look whether lost workers hold jobs costs one probe each, whatever runs, also with plans made when nothing did.
 #[tokio::test]
-async fn forgetting_workers_does_not_read_what_runs() {
+async fn dealing_with_lost_workers_does_not_read_what_runs() {
     let scene = Scene::new().await;
     scene.run("ALTER TABLE taskq.jobs SET (autovacuum_enabled = off); ALTER TABLE taskq.workers SET (autovacuum_enabled = off)").await;
     let (worker, leader) = (scene.worker(1).await, scene.worker(1).await);
     let epoch = lead(&scene.client, leader).await.unwrap();
-    let calls =
-        [format!("forget_workers('{leader}', {epoch}, 100)"), format!("sweeps_due('{leader}', {epoch})")];
+    let probes = r#"[{"sweep": "mark_lost"}, {"sweep": "reclaim"}, {"sweep": "workers"}]"#;
+    let calls = [
+        format!("sweeps_due('{leader}', {epoch}, '{probes}')"),
+        format!("reclaim('{leader}', {epoch}, 100)"),
+        format!("forget_workers('{leader}', {epoch}, 100)"),
+    ];
     for call in &calls {
         scene.run(&format!("SELECT * FROM taskq.{call}")).await;
     }
@@ -190,7 +199,7 @@ async fn forgetting_workers_does_not_read_what_runs() {
              SELECT gen_random_uuid(), 'lost', now(), now(), now() - interval '2 h', '{q}', '{a}' FROM generate_series(1, 20)",
         )
         .await;
-    for call in calls.iter().rev() {
+    for call in &calls {
         let explain =
             format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) SELECT * FROM taskq.{call}");
         let plan: Value = scene.client.query_one(explain.as_str(), &[]).await.unwrap().get(0);
