@@ -178,22 +178,27 @@ async fn slots_find_the_next_job_at_once_and_in_the_order_of_the_claims() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_holds_no_more_long_jobs_than_it_has_slots() {
-    for length in [SECOND, SECOND * 10] {
+    // Of the many slots some end within every 100 ms, and yet a job would wait for most of a second when they do not.
+    for (slots, length) in [(4, SECOND * 10), (4, SECOND), (64, SECOND)] {
         let (_, client) = Probe::simulated().shared();
-        let handles = client.enqueue_many::<Double>((0..20).map(|value| Double { value })).await.unwrap();
+        let jobs = i64::from(slots * 5);
+        let handles = client.enqueue_many::<Double>((0..jobs).map(|value| Double { value })).await.unwrap();
         let worker = Worker::builder(&client)
-            .queue(QUEUE, SLOTS)
+            .queue(QUEUE, slots)
             .handle::<Double>(move |job: Double, _| async move {
-                tokio::time::sleep(length).await;
+                // The first ones end one after the other, and so do all that follow.
+                let nth = u32::try_from(job.value).unwrap();
+                tokio::time::sleep(length + if nth < slots { length * nth / slots } else { Duration::ZERO })
+                    .await;
                 Ok(job.value)
             })
             .build()
             .unwrap()
             .start();
-        until("it has begun", async || running(&client).await.len() == SLOTS as usize).await;
+        until("it has begun", async || running(&client).await.len() == slots as usize).await;
         for _ in 0..45 {
             tokio::time::sleep(length / 10).await;
-            assert_eq!(running(&client).await.len(), SLOTS as usize);
+            assert_eq!(running(&client).await.len(), slots as usize);
         }
         for handle in &handles {
             handle.wait_timeout(SECOND * 60).await.unwrap();
