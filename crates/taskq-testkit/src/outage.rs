@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, DatabaseError, check_name, connect, execute};
 use crate::wait::try_wait_for;
 
 /// How long a server may take to take a changed setting over.
-const RELOAD: Duration = Duration::from_secs(10);
+const RELOAD: Duration = Duration::from_mins(1);
 
 /// A server or a database that refuses to write. Dropping it makes it writable again and tells nobody of a failure.
 #[must_use = "dropping it ends the fault"]
@@ -42,7 +42,7 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// The server refuses, or does not take the setting over within 10 seconds.
+    /// The server refuses, or does not take the setting over within a minute.
     pub async fn make_read_only(&self) -> Result<ReadOnly, DatabaseError> {
         self.begin(Fault::Server).await
     }

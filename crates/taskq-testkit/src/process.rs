@@ -19,10 +19,10 @@ pub struct ChildProcess {
 }
 
 /// How long the last output may take to arrive after the process has ended.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
+const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
 /// How long the kernel may take to stop or end a process.
-const OBEYS: Duration = Duration::from_secs(10);
+const OBEYS: Duration = Duration::from_mins(1);
 
 /// What a stream has brought so far, shared with the thread that reads it.
 #[derive(Clone, Default)]

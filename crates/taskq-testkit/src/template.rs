@@ -82,8 +82,9 @@ impl Cluster {
 
         // A database with sessions in it can be neither renamed nor copied; some may still be closing.
         execute(client, &format!("ALTER DATABASE \"{unfinished}\" ALLOW_CONNECTIONS false")).await?;
-        let end =
-            format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{unfinished}'");
+        let end = format!(
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{unfinished}'"
+        );
         execute(client, &end).await?;
         execute(client, &format!("ALTER DATABASE \"{unfinished}\" RENAME TO \"{name}\"")).await
     }

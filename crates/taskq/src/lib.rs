@@ -166,9 +166,9 @@ pub mod migrate {
 pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{
-    Absence, Cancel, CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, EnqueueMany, EnqueueRaw,
-    Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, QueueChange, Retry, RetryMatching,
-    RetryTotals, SetQueue, WaitError, WakeToken,
+    Absence, ActorHandle, Cancel, CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, EnqueueMany,
+    EnqueueRaw, Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, QueueChange, QueueHandle,
+    Retry, RetryMatching, RetryTotals, SessionHandle, SetQueue, WaitError, WakeToken,
 };
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,

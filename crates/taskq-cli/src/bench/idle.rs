@@ -1,5 +1,6 @@
 //! What a worker without work costs: statements and connections, one that leads and one that does not.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::child::Body;
@@ -19,12 +20,13 @@ const LEADER: &str = "bench-leader";
 const OTHER: &str = "bench-other";
 
 /// Statements that were sent as such: what a function runs inside is not counted, and neither are the ends of a
-/// transaction.
-const CALLS: &str = "
-    SELECT coalesce(sum(s.calls), 0)::bigint FROM {view} s JOIN pg_database d ON d.oid = s.dbid
+/// transaction. A statement that calls a function of the schema goes by its name.
+const CALLS: &str = r"
+    SELECT coalesce(substring(s.query FROM '{schema}\W+(\w+)'), left(s.query, 40)) AS name, sum(s.calls)::bigint
+    FROM {view} s JOIN pg_database d ON d.oid = s.dbid
     WHERE d.datname = current_database() AND s.toplevel
-        AND s.query !~* '^(begin|commit|rollback|start transaction)' AND s.query NOT LIKE '%pg_stat_statements%'
-        AND s.query NOT LIKE '%pg_stat_activity%'";
+        AND s.query !~* '^(begin|commit|rollback|start transaction)' AND s.query !~ 'pg_stat_(statements|activity)'
+    GROUP BY 1";
 
 const LEADS: &str = r#"
     SELECT EXISTS (SELECT FROM "{schema}".leader l JOIN "{schema}".workers w ON w.id = l.worker
@@ -46,26 +48,51 @@ pub(super) async fn rows(
         let leader = start(scene, slots, LEADER).await?;
         until(scene, LEADS).await?;
         let of_leader = watch(scene, seconds, progress).await?;
-        let connections = connections(scene, LEADER).await?;
-        rows.push(row("leader", slots, of_leader, connections));
+        rows.push(row("leader", slots, of_leader.as_ref(), connections(scene, LEADER).await?));
 
         let other = start(scene, slots, OTHER).await?;
         until(scene, BOTH_WORK).await?;
         let of_both = watch(scene, seconds, progress).await?;
-        let of_other = of_both.zip(of_leader).map(|(both, leader)| (both - leader).max(0.0));
-        rows.push(row("worker", slots, of_other, self::connections(scene, OTHER).await?));
+        let of_other = of_both.zip(of_leader).map(|(both, leader)| both.without(&leader));
+        rows.push(row("worker", slots, of_other.as_ref(), connections(scene, OTHER).await?));
         other.stop().await?;
         leader.stop().await?;
     }
     Ok(rows)
 }
 
-fn row(case: &str, slots: u32, statements: Option<f64>, connections: u64) -> Row {
+fn row(case: &str, slots: u32, calls: Option<&Calls>, connections: u64) -> Row {
     Row::of(case)
         .with("part", "idle")
         .with("slots", slots)
-        .with("statements_per_s", statements)
+        .with("statements_per_s", calls.map(Calls::total))
         .with("connections", connections)
+        .with("statements", calls.map(Calls::text))
+}
+
+/// How often statements were called, by their names.
+#[derive(Clone, Debug, PartialEq)]
+struct Calls(BTreeMap<String, f64>);
+
+impl Calls {
+    /// Takes away what another has, if it is less.
+    fn without(&self, other: &Self) -> Self {
+        let less = |(name, calls): (&String, &f64)| {
+            (name.clone(), (calls - other.0.get(name).copied().unwrap_or(0.0)).max(0.0))
+        };
+        Self(self.0.iter().map(less).collect())
+    }
+
+    fn total(&self) -> f64 {
+        self.0.values().sum()
+    }
+
+    /// Lists them, the busiest first.
+    fn text(&self) -> String {
+        let mut calls: Vec<_> = self.0.iter().filter(|(_, calls)| **calls > 0.0).collect();
+        calls.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        calls.iter().map(|(name, calls)| format!("{name} {calls:.2}")).collect::<Vec<_>>().join(", ")
+    }
 }
 
 async fn start(scene: &Scene, slots: u32, name: &str) -> Result<Crew, Failure> {
@@ -101,7 +128,7 @@ async fn until(scene: &Scene, question: &str) -> Result<(), Failure> {
 }
 
 /// Counts the statements that arrive, per second.
-async fn watch(scene: &Scene, seconds: u32, progress: &Progress) -> Result<Option<f64>, Failure> {
+async fn watch(scene: &Scene, seconds: u32, progress: &Progress) -> Result<Option<Calls>, Failure> {
     tokio::time::sleep(REST.min(Duration::from_secs(seconds.into()))).await;
     let before = calls(scene).await?;
     for _ in 0..seconds {
@@ -109,13 +136,20 @@ async fn watch(scene: &Scene, seconds: u32, progress: &Progress) -> Result<Optio
         progress.advance(1);
     }
     let after = calls(scene).await?;
-    #[expect(clippy::cast_precision_loss, reason = "a rate is computed")]
-    Ok(before.zip(after).map(|(before, after)| (after - before) as f64 / f64::from(seconds)))
+    let per_second = |calls: Calls| {
+        Calls(calls.0.into_iter().map(|(name, calls)| (name, calls / f64::from(seconds))).collect())
+    };
+    Ok(before.zip(after).map(|(before, after)| per_second(after.without(&before))))
 }
 
-async fn calls(scene: &Scene) -> Result<Option<i64>, Failure> {
+/// Reads the counts since the server began to count.
+async fn calls(scene: &Scene) -> Result<Option<Calls>, Failure> {
     let Some(view) = scene.statements() else { return Ok(None) };
-    Ok(Some(scene.control().one(&CALLS.replace("{view}", view), &[]).await?.get(0)))
+    let session = scene.control();
+    let rows = session.client.query(&session.sql(CALLS).replace("{view}", view), &[]).await?;
+    #[expect(clippy::cast_precision_loss, reason = "a rate is computed")]
+    let count = |row: &tokio_postgres::Row| (row.get(0), row.get::<_, i64>(1) as f64);
+    Ok(Some(Calls(rows.iter().map(count).collect())))
 }
 
 async fn connections(scene: &Scene, name: &str) -> Result<u64, Failure> {
@@ -127,6 +161,17 @@ async fn connections(scene: &Scene, name: &str) -> Result<u64, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_two_do_less_what_one_does() {
+        let calls = |pairs: &[(&str, f64)]| {
+            Calls(pairs.iter().map(|(name, calls)| ((*name).to_owned(), *calls)).collect())
+        };
+        let both = calls(&[("heartbeat", 0.5), ("claim_slots", 1.0), ("sweep", 0.25)]);
+        let other = both.without(&calls(&[("heartbeat", 0.25), ("claim_slots", 0.5), ("sweep", 0.5)]));
+        assert_eq!(other.text(), "claim_slots 0.50, heartbeat 0.25");
+        assert!((other.total() - 0.75).abs() < f64::EPSILON);
+    }
 
     #[test]
     fn a_dsn_of_either_form_gets_a_name() {

@@ -118,7 +118,7 @@ pub(crate) struct DepthArgs {
     pub(crate) depths: Vec<u64>,
     /// The mode of the queue.
     #[arg(long, default_value = "both")]
-    pub(crate) mode: ModeArg,
+    pub(crate) mode: ModesArg,
     /// In which states of table and planner; `all` stands for each of them.
     #[arg(long, value_name = "STATE", num_args = 1.., default_value = "all")]
     pub(crate) states: Vec<StateArg>,
@@ -135,7 +135,7 @@ pub(crate) struct DepthArgs {
 /// The mode of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum ModeArg {
+pub(crate) enum ModesArg {
     /// One order for all jobs.
     StrictFifo,
     /// Lanes take turns.
@@ -180,7 +180,7 @@ pub(crate) enum StateArg {
 
 impl DepthArgs {
     fn check(&self) -> Result<(), Failure> {
-        if self.mode == ModeArg::StrictFifo && self.states.contains(&StateArg::Cohorts) {
+        if self.mode == ModesArg::StrictFifo && self.states.contains(&StateArg::Cohorts) {
             return Err(Failure::usage("--states cohorts: a queue in strict_fifo mode has no cohorts"));
         }
         Ok(())

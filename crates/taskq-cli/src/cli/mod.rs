@@ -13,7 +13,7 @@ mod worker;
 use clap::{Parser, Subcommand};
 
 pub(crate) use bench::{
-    BenchCommand, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModeArg, ScaleArgs, StateArg,
+    BenchCommand, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModesArg, ScaleArgs, StateArg,
 };
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};

@@ -96,6 +96,15 @@ async fn depths_are_compared_in_every_state_that_is_asked_for() {
 }
 
 #[tokio::test]
+async fn many_cohorts_are_compared_with_few() {
+    let db = Database::new().await;
+    let only = ["--mode", "round_robin", "--states", "cohorts"];
+    let report = report(&db, &[&["depth", "--depths", "400", "--rounds", "2"][..], &only].concat());
+    positive(row(&report, "cohorts: 10"), &["p50_ms", "buffers"]);
+    positive(row(&report, "cohorts: 10000"), &["ratio_p50_to_10_cohorts", "ratio_buffers_to_10_cohorts"]);
+}
+
+#[tokio::test]
 async fn shapes_of_old_are_measured_beside_the_claim() {
     let db = Database::new().await;
     let only = ["--mode", "strict_fifo", "--states", "analyzed", "--experiments"];

@@ -1,16 +1,13 @@
 //! The database that cannot be reached, or does not fit: exit codes 4 and 5.
 
-use std::net::TcpListener;
-
 use taskq_testkit::shared_server;
 
 use crate::harness::{Database, run, taskq};
 
 #[test]
 fn no_server_is_exit_code_4() {
-    // Bound and closed again, so that nobody listens there.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let dsn = format!("postgres://u:secret@127.0.0.1:{port}/x");
+    // Nobody listens on port 1.
+    let dsn = "postgres://u:secret@127.0.0.1:1/x";
     for verb in [
         vec!["stats"],
         vec!["migrate", "up"],
@@ -18,8 +15,8 @@ fn no_server_is_exit_code_4() {
         vec!["enqueue", "a"],
         vec!["worker", "--queue", "q", "--actor", "a=cat"],
     ] {
-        let ran = run(taskq().args(&verb).args(["--dsn", &dsn]));
-        ran.refused(4, &[&format!("127.0.0.1:{port}")]);
+        let ran = run(taskq().args(&verb).args(["--dsn", dsn]));
+        ran.refused(4, &["127.0.0.1:1"]);
         assert!(!ran.stderr.contains("secret"), "{ran:?}");
     }
 }

@@ -98,7 +98,8 @@ fn a_program_that_was_never_announced_never_starts() {
 async fn dev_stops_its_server_when_asked_and_when_killed() {
     for signal in [Signal::INT, Signal::KILL] {
         let mut dev = ChildProcess::spawn(taskq().args(["dev"])).unwrap();
-        let dsn = dev.wait_for_line("postgres://", WITHIN).await;
+        // Standard error has it as well, in a sentence.
+        let dsn = wait_for("its DSN", WITHIN, async || dev.stdout().first().cloned()).await;
         dev.wait_for_line("until Ctrl-C", WITHIN).await;
         crate::harness::run(taskq().args(["enqueue", "a", "--dsn", &dsn])).done();
         dev.signal(signal).unwrap();

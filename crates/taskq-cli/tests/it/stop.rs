@@ -136,7 +136,8 @@ async fn an_outcome_that_cannot_be_recorded_is_exit_code_1() {
     let mut worker = db.worker(&["--queue", "default", "--actor", &actor, "--lease", "6s"]).await;
     let id = db.enqueue(&json!({"actor": "wait", "payload": null})).await;
     db.wait_for_status(&id, "running").await;
-    db.client.batch_execute("ALTER FUNCTION taskq.settle(uuid, jsonb) RENAME TO away").await.unwrap();
+    let hide = "ALTER FUNCTION taskq.settle_batch(uuid, uuid[], bigint[], text[], jsonb[]) RENAME TO away";
+    db.client.batch_execute(hide).await.unwrap();
     worker.signal(Signal::TERM).unwrap();
     worker.wait_for_line("ask again to end now", WITHIN).await;
     std::fs::write(&go, "").unwrap();

@@ -4,6 +4,7 @@ mod coalesce;
 mod enqueue;
 mod error;
 mod handle;
+mod handles;
 mod job;
 mod operate;
 mod queue;
@@ -18,6 +19,7 @@ use std::time::Duration;
 pub use enqueue::{Enqueue, EnqueueMany, EnqueueRaw, Prepared, PreparedMany};
 pub use error::{Absence, EnqueueError, WaitError};
 pub use handle::JobHandle;
+pub use handles::{ActorHandle, QueueHandle, SessionHandle};
 pub use job::Job;
 pub use operate::{
     Cancel, CancelMatching, CancelTotals, LaneControl, OperateError, Retry, RetryMatching, RetryTotals,

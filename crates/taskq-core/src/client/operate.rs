@@ -5,7 +5,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 
 use super::Client;
-use crate::model::{ActorName, InvalidName, JobId, QueueName};
+use crate::model::{InvalidName, JobId};
 use crate::store::{
     Cancelled, CancelledBatch, JobMatch, LanePart, LeaderSummary, Retried, RetriedBatch, StoreError,
     WorkerSummary,
@@ -37,18 +37,6 @@ impl Client {
     /// Prepares to make the ended jobs that match ready again: await what this returns.
     pub fn retry_matching(&self, jobs: JobMatch) -> RetryMatching {
         RetryMatching { client: self.clone(), jobs, progress: None }
-    }
-
-    /// Names a queue, to pause or resume it.
-    pub fn queue(&self, name: impl Into<String>) -> LaneControl {
-        let part = QueueName::new(name.into()).map(LanePart::Queue);
-        LaneControl { client: self.clone(), part }
-    }
-
-    /// Names an actor, to pause or resume it.
-    pub fn actor(&self, name: impl Into<String>) -> LaneControl {
-        let part = ActorName::new(name.into()).map(LanePart::Actor);
-        LaneControl { client: self.clone(), part }
     }
 
     /// Lists the worker sessions, oldest first, lost ones included.
@@ -311,6 +299,10 @@ pub enum OperateError {
 }
 
 impl LaneControl {
+    pub(super) fn new(client: Client, part: Result<LanePart, InvalidName>) -> Self {
+        Self { client, part }
+    }
+
     /// Holds back its jobs: none is claimed any more, what runs goes on, and jobs can be enqueued. Returns whether it
     /// was not paused before.
     ///

@@ -12,11 +12,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::attempts::{Admitted, Key};
+use super::attempts::{Admitted, Key, Waiter};
 use super::backoff::Backoff;
 use super::executor::Executor;
 use super::session::Session;
-use super::waiting::Waiter;
 use crate::model::{ClaimedJob, Outcome};
 use crate::store::{ClaimRequest, Claimed, QueueSlots, StoreError, Wake, Wakes};
 
@@ -134,6 +133,11 @@ impl Claimer {
                 }
             }
         }
+        for (queue, turn) in claimed.turns {
+            if let Some(index) = self.session.slots.index_of(&queue) {
+                self.session.slots.turned(index, turn);
+            }
+        }
         for (queue, asked) in asked {
             self.looks.0[*queue] = claimed.more || returned[*queue].len() >= asked.slots as usize;
         }
@@ -203,7 +207,8 @@ impl Claimer {
             let slots = session.attempts.need(index, total, free, now).min(room).min(CLAIM_LIMIT);
             if slots > 0 {
                 room -= slots;
-                wanted.push((index, QueueSlots { queue: queue.clone(), slots, turn: None }));
+                let turn = session.slots.turn(index);
+                wanted.push((index, QueueSlots { queue: queue.clone(), slots, turn }));
             }
         }
         wanted

@@ -1,7 +1,7 @@
 //! What a handler knows of its attempt besides the payload.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ struct Inner {
     deadline: Option<Instant>,
     client: Client,
     control: Control,
-    cleanup: TaskTracker,
+    cleanup: OnceLock<TaskTracker>,
 }
 
 /// A claimed job without its payload.
@@ -67,7 +67,7 @@ impl Context {
         };
         // A bound beyond what the clock can express is no bound.
         let deadline = facts.start_to_close.and_then(|bound| Instant::now().checked_add(bound));
-        let inner = Inner { worker, job: facts, deadline, client, control, cleanup: TaskTracker::new() };
+        let inner = Inner { worker, job: facts, deadline, client, control, cleanup: OnceLock::new() };
         (job.payload, Self { inner: Arc::new(inner) })
     }
 
@@ -176,7 +176,7 @@ impl Context {
 
     /// Says whether the attempt is to stop.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.control.cancelled().is_cancelled()
+        self.inner.control.reason().is_some()
     }
 
     /// Says why the attempt is to stop; `None` while it is not.
@@ -191,7 +191,12 @@ impl Context {
     /// awaited; so are threads, by [`TaskTracker::spawn_blocking`]. What has not ended within the forced grace after the
     /// attempt was cancelled or timed out makes its job `abandoned`, and keeps the slot until it ends.
     pub fn cleanup(&self) -> &TaskTracker {
-        &self.inner.cleanup
+        self.inner.cleanup.get_or_init(TaskTracker::new)
+    }
+
+    /// Returns that tracker if something is tracked by it.
+    pub(super) fn begun_cleanup(&self) -> Option<&TaskTracker> {
+        self.inner.cleanup.get().filter(|cleanup| !cleanup.is_empty())
     }
 }
 

@@ -166,9 +166,9 @@ async fn run(inner: &Inner, job: ClaimedJob, control: &Control) -> Option<Outcom
     }
     let outcome = attempt(handler, payload, &ctx, control).await;
     // The future is gone; what it left behind must end before anybody else may run the job.
-    if !ctx.cleanup().is_empty() {
-        ctx.cleanup().close();
-        ctx.cleanup().wait().await;
+    if let Some(cleanup) = ctx.begun_cleanup() {
+        cleanup.close();
+        cleanup.wait().await;
     }
     outcome
 }
@@ -194,7 +194,7 @@ async fn attempt(
             },
             Err(panic) => Outcome::Failed { error: panic, delay: None, is_final: false },
         }),
-        () = control.forced().cancelled() => stopped(control.reason().unwrap_or(StopReason::LeaseLost), ctx),
+        () = control.forced() => stopped(control.reason().unwrap_or(StopReason::LeaseLost), ctx),
     }
 }
 

@@ -116,8 +116,10 @@ pub(crate) async fn run_alone<J: Job, H: Handler<J>>(
 ) -> JobResult<J::Output> {
     let (payload, ctx) = Context::split(job, WorkerId::new(), client, Control::default());
     let result = Arc::new(Typed::<J, H>::new(handler)).run(payload, ctx.clone()).await;
-    ctx.cleanup().close();
-    ctx.cleanup().wait().await;
+    if let Some(cleanup) = ctx.begun_cleanup() {
+        cleanup.close();
+        cleanup.wait().await;
+    }
     let result = result?;
     let text = result.as_ref().map_or("null", Json::as_str);
     serde_json::from_str(text).map_err(invalid_output)

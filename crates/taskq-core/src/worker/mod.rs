@@ -20,7 +20,6 @@ mod heartbeat;
 mod job_error;
 mod leader;
 mod maintenance;
-mod pace;
 mod panics;
 mod reach;
 mod reaper;
@@ -31,7 +30,6 @@ mod shutdown;
 mod slots;
 mod stop;
 mod supervisor;
-mod waiting;
 
 use std::fmt;
 use std::sync::Arc;

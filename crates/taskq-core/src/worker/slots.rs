@@ -1,14 +1,15 @@
-//! Slots: how many attempts of each queue run at once.
+//! Slots: how many attempts of each queue run at once, and where the queue's turns stand.
 //!
-//! They belong to the worker, not to a session: an attempt that does not end keeps its slot beyond the session
-//! that it was claimed in.
+//! Both belong to the worker, not to a session: an attempt that does not end keeps its slot beyond the session
+//! that it was claimed in, and a lane that waits for its turn does not wait longer because a lease was lost.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::model::QueueName;
+use crate::store::Turn;
 
 /// The slots of all queues of a worker.
 pub(super) struct Slots {
@@ -20,6 +21,7 @@ struct Queue {
     name: QueueName,
     total: u32,
     taken: AtomicU32,
+    turn: Mutex<Option<Turn>>,
 }
 
 impl Slots {
@@ -28,6 +30,7 @@ impl Slots {
             name: name.clone(),
             total: *total,
             taken: AtomicU32::new(0),
+            turn: Mutex::default(),
         };
         Arc::new(Self { queues: queues.iter().map(queue).collect(), freed: Notify::new() })
     }
@@ -56,6 +59,21 @@ impl Slots {
     pub(super) fn take(self: &Arc<Self>, queue: usize) -> Slot {
         self.queues[queue].taken.fetch_add(1, Ordering::AcqRel);
         Slot { slots: Arc::clone(self), queue }
+    }
+
+    /// Says where the turns of a queue stand, of which the last claim said so.
+    pub(super) fn turn(&self, queue: usize) -> Option<Turn> {
+        self.lock_turn(queue).clone()
+    }
+
+    /// Notes where the turns of a queue stand.
+    pub(super) fn turned(&self, queue: usize, turn: Turn) {
+        *self.lock_turn(queue) = Some(turn);
+    }
+
+    fn lock_turn(&self, queue: usize) -> MutexGuard<'_, Option<Turn>> {
+        // Nothing panics while it is held, so what a poisoned lock guards is whole.
+        self.queues[queue].turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how many slots are taken, of all queues together.

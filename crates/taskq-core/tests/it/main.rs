@@ -15,3 +15,4 @@ mod outcomes;
 mod probe;
 mod reconcile;
 mod shutdown;
+mod turns;

@@ -30,7 +30,7 @@ BEGIN
     IF actors = '{}' THEN
         RETURN;
     END IF;
-    SELECT * INTO settings FROM "{schema}".queue_settings(queues);
+    settings := "{schema}".queue_settings(queues);
     SELECT array_agg(q.queue), array_agg(a.actor) INTO lane_queues, lane_actors
     FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q CROSS JOIN unnest(actors) a(actor)
     WHERE (q.queue = ANY (settings.paused)) IS NOT TRUE AND (q.queue = ANY (settings.turning)) IS NOT TRUE;
@@ -40,7 +40,10 @@ BEGIN
     END IF;
     IF settings.turning IS NULL THEN
         IF lane_queues IS NOT NULL THEN
-            RETURN QUERY SELECT * FROM "{schema}".claim_group(worker, lane_queues, lane_actors, max_jobs, lease, oversample);
+            RETURN QUERY SELECT g.id, g.queue, g.actor, g.epoch, g.attempt, g.max_attempts, g.priority, g.payload,
+                    g.payload_version, g.scheduled_at, g.schedule_to_close, g.start_to_close, g.fairness_key,
+                    g.identity_key, g.metadata, g.tags, g.trace_context
+                FROM "{schema}".claim_group(worker, lane_queues, lane_actors, max_jobs, lease, oversample) g;
         END IF;
         RETURN;
     END IF;
@@ -59,7 +62,10 @@ BEGIN
                 WHEN 1 THEN ceil(max_jobs::float8 * weights[nth] / (SELECT sum(w.weight) FROM unnest(weights[nth:]) w(weight)))
                 ELSE max_jobs END;
             IF parts[nth] IS NULL THEN
-                RETURN QUERY SELECT * FROM "{schema}".claim_group(worker, lane_queues, lane_actors, share, lease, oversample);
+                RETURN QUERY SELECT g.id, g.queue, g.actor, g.epoch, g.attempt, g.max_attempts, g.priority, g.payload,
+                    g.payload_version, g.scheduled_at, g.schedule_to_close, g.start_to_close, g.fairness_key,
+                    g.identity_key, g.metadata, g.tags, g.trace_context
+                FROM "{schema}".claim_group(worker, lane_queues, lane_actors, share, lease, oversample) g;
             ELSE
                 RETURN QUERY SELECT t.id, t.queue, t.actor, t.epoch, t.attempt, t.max_attempts, t.priority, t.payload,
                     t.payload_version, t.scheduled_at, t.schedule_to_close, t.start_to_close, t.fairness_key,

@@ -1,4 +1,5 @@
 -- Claims at most `want` ready jobs of the given lanes in one true order: priority DESC, scheduled_at, id.
+-- The last column, a cohort, is null: such lanes do not take turns.
 -- Called by: claim, claim_slots, which have checked the worker. Locks: the worker's row FOR KEY SHARE once
 -- there are candidates, then the jobs with SKIP LOCKED. Indexes: jobs_ready_idx, workers_pkey, settings_pkey.
 --
@@ -10,12 +11,14 @@
 --
 -- Every read is one equality probe per lane that walks jobs_ready_idx in its own order. That is pinned here,
 -- since a plan made when the table was empty, or from estimates, would scan the backlog.
+DROP FUNCTION IF EXISTS "{schema}".claim_group(uuid, text[], text[], integer, interval, integer);
 CREATE OR REPLACE FUNCTION "{schema}".claim_group(
     worker uuid, lane_queues text[], lane_actors text[], want integer, lease interval, oversample integer
 ) RETURNS TABLE (
     id uuid, queue text, actor text, epoch bigint, attempt integer, max_attempts smallint, priority smallint,
     payload jsonb, payload_version integer, scheduled_at timestamptz, schedule_to_close timestamptz,
-    start_to_close interval, fairness_key text, identity_key text, metadata jsonb, tags text[], trace_context text
+    start_to_close interval, fairness_key text, identity_key text, metadata jsonb, tags text[], trace_context text,
+    cohort text
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -110,7 +113,7 @@ BEGIN
                     WHERE j.ctid = ANY (tids)
                     RETURNING j.id, j.queue, j.actor, j.claim_epoch, j.attempt, j.max_attempts, j.priority, j.payload,
                         j.payload_version, j.scheduled_at, j.schedule_to_close, j.start_to_close, j.fairness_key,
-                        j.identity_key, j.metadata, j.tags, j.trace_context
+                        j.identity_key, j.metadata, j.tags, j.trace_context, NULL::text
                 )
                 SELECT c.* FROM claimed c ORDER BY c.priority DESC, c.scheduled_at, c.id;
             IF tell THEN

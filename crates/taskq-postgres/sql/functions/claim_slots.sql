@@ -29,7 +29,7 @@ BEGIN
     IF actors = '{}' THEN
         RETURN;
     END IF;
-    SELECT * INTO settings FROM "{schema}".queue_settings(queues);
+    settings := "{schema}".queue_settings(queues);
     FOR nth IN 1 .. cardinality(queues) LOOP
         CONTINUE WHEN queues[nth] = ANY (settings.paused);
         IF queues[nth] = ANY (settings.turning) THEN
@@ -46,8 +46,8 @@ BEGIN
         IF queues[nth] = ANY (settings.mixed) THEN
             PERFORM "{schema}".merge_cohorts(queues[nth], actors, 500);
         END IF;
-        RETURN QUERY SELECT g.*, NULL::text FROM "{schema}".claim_group(
-            worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample) g;
+        RETURN QUERY SELECT * FROM "{schema}".claim_group(
+            worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample);
     END LOOP;
 END
 $$;

@@ -1,7 +1,7 @@
 -- Inserts the jobs that this session has copied into its staging table in this transaction, as enqueue_many would; one row
 -- for each that is not simply created and pending. `jobs` is how many there must be.
 -- Called by: clients, for many jobs. Locks: the inserted rows, in the order in which they were staged: stage them by id.
--- Indexes: jobs_pkey.
+-- Indexes: jobs_pkey, queues_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".enqueue_staged(jobs bigint)
 RETURNS TABLE (nth bigint, id uuid, outcome text, status text)
 LANGUAGE plpgsql VOLATILE
@@ -19,23 +19,27 @@ DECLARE
     documents jsonb;
     nths integer[];
 BEGIN
-    -- Names once for each pair of them, since jobs are many and their kinds are few.
+    -- Names and the queue's mode once for each pair of names, since jobs are many and their kinds are few.
     SELECT coalesce(sum(k.jobs), 0),
-        bool_and(k.are_plain AND octet_length(k.queue) BETWEEN 1 AND 255 AND k.queue !~ '[\x01-\x1f\x7f]'
-            AND octet_length(k.actor) BETWEEN 1 AND 255 AND k.actor !~ '[\x01-\x1f\x7f]'),
+        bool_and(coalesce(k.are_plain AND octet_length(k.queue) BETWEEN 1 AND 255 AND k.queue !~ '[\x01-\x1f\x7f]'
+            AND octet_length(k.actor) BETWEEN 1 AND 255 AND k.actor !~ '[\x01-\x1f\x7f]'
+            AND (NOT k.take_turns OR "{schema}".fairness_problem(k.queue) IS NULL), false)),
         bool_and(k.all_pending), array_agg(DISTINCT coalesce(k.queue, 'default')) FILTER (WHERE k.wakes),
         coalesce(bool_or(k.due), false)
     INTO staged, are_plain, all_pending, ready, due
     FROM (
         SELECT s.queue, s.actor, count(*) AS jobs,
-            bool_and(octet_length(s.payload::text) <= 1048576 AND s.payload_version >= 1 AND s.max_attempts >= 1
+            bool_and(coalesce(octet_length(s.payload::text) <= 1048576 AND s.payload_version >= 1 AND s.max_attempts >= 1
                 AND (s.notify IS NULL OR s.notify IN ('none', 'default'))
                 AND (s.scheduled_at IS NULL
                     OR s.scheduled_at BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59+00' AND s.delay IS NULL)
                 AND (s.delay IS NULL OR s.delay BETWEEN '0' AND '36600 days')
                 AND (s.keep IS NULL OR s.keep IN ('all', 'none'))
-                AND num_nonnulls(s.schedule_to_close, s.start_to_close, s.retry_policy, s.trace_context, s.metadata, s.tags) = 0
-            ) AS are_plain,
+                AND (s.fairness_key IS NULL
+                    OR octet_length(s.fairness_key) BETWEEN 1 AND 255 AND s.fairness_key !~ '[\x01-\x1f\x7f]')
+                AND num_nonnulls(s.schedule_to_close, s.start_to_close, s.retry_policy, s.trace_context, s.metadata, s.tags) = 0,
+                false)) AS are_plain,
+            bool_or(s.fairness_key IS NOT NULL) AS take_turns,
             bool_and(t.scheduled_at <= now) AS all_pending,
             bool_or(t.scheduled_at <= now AND n.wakes) AS wakes,
             -- The leader looks at least once a second by itself.
@@ -52,7 +56,7 @@ BEGIN
         -- Where the copy was committed by itself, the table is empty by now.
         PERFORM "{schema}".refuse(format('%s jobs are staged in this transaction, not %s', staged, jobs));
     END IF;
-    IF are_plain IS NOT TRUE THEN
+    IF NOT are_plain THEN
         PERFORM "{schema}".check_staged(now);
     END IF;
 
@@ -60,11 +64,12 @@ BEGIN
     BEGIN
         INSERT INTO "{schema}".jobs (
             id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue, actor, payload,
-            schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, keep)
+            schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, fairness_key, cohort, keep)
         SELECT s.id, now, coalesce(s.priority, 0::smallint), coalesce(s.max_attempts, 20::smallint), coalesce(s.payload_version, 1),
             t.scheduled_at, CASE WHEN t.scheduled_at > now THEN 'scheduled' ELSE 'pending' END::"{schema}".job_status,
             coalesce(s.queue, 'default'), s.actor, s.payload, s.schedule_to_close, s.start_to_close,
-            nullif(s.retry_policy, 'null'), s.trace_context, nullif(s.metadata, 'null'), nullif(s.tags, '{}'), nullif(s.keep, 'all')
+            nullif(s.retry_policy, 'null'), s.trace_context, nullif(s.metadata, 'null'), nullif(s.tags, '{}'),
+            s.fairness_key, coalesce(s.fairness_key, ''), nullif(s.keep, 'all')
         FROM pg_temp."{schema}_staged" s
         CROSS JOIN LATERAL (SELECT coalesce(s.scheduled_at, now + s.delay, now) AS scheduled_at) t;
     EXCEPTION WHEN unique_violation THEN

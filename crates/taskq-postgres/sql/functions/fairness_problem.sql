@@ -1,5 +1,5 @@
 -- Says why a job of the queue cannot have a fairness_key: only a queue in round_robin mode takes turns. NULL when it can.
--- Called by: document_problem, for documents that have one. Locks: none. Indexes: queues_pkey.
+-- Called by: document_problem, enqueue_staged, for jobs that have one. Locks: none. Indexes: queues_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".fairness_problem(name text) RETURNS text
 LANGUAGE plpgsql STABLE
 AS $$

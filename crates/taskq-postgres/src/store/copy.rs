@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use jiff::Timestamp;
-use taskq_core::model::{EnqueueOutcome, Enqueued, Keep, NewJob, OnFinished, Schedule, Status};
+use taskq_core::model::{EnqueueOutcome, Enqueued, FairnessKey, Keep, NewJob, OnFinished, Schedule, Status};
 use taskq_core::store::StoreError;
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -86,7 +86,7 @@ impl Calls {
 }
 
 /// The columns of the statement that copies.
-const TYPES: [Type; 18] = [
+const TYPES: [Type; 19] = [
     Type::INT4,
     Type::UUID,
     Type::TEXT,
@@ -105,6 +105,7 @@ const TYPES: [Type; 18] = [
     Type::JSONB,
     Type::TEXT_ARRAY,
     Type::TEXT,
+    Type::TEXT,
 ];
 
 /// A row of the staging table.
@@ -121,6 +122,7 @@ struct Staged<'a> {
     retry_policy: Option<JsonbText>,
     metadata: Option<JsonbRef<'a>>,
     tags: Option<&'a [String]>,
+    fairness_key: Option<&'a str>,
     keep: Option<&'static str>,
     job: &'a NewJob,
 }
@@ -151,13 +153,14 @@ impl<'a> Staged<'a> {
             retry_policy: policy.map_err(|error| refuse(error.to_string()))?.map(JsonbText),
             metadata: job.metadata.as_ref().map(JsonbRef),
             tags: (!job.tags.is_empty()).then_some(job.tags.as_slice()),
+            fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
             keep: (job.keep == Keep::None).then_some("none"),
             job,
         })
     }
 
     /// The fields in the order of the columns.
-    fn fields(&self) -> [&(dyn ToSql + Sync); 18] {
+    fn fields(&self) -> [&(dyn ToSql + Sync); 19] {
         [
             &self.nth,
             &self.job.id.0,
@@ -176,6 +179,7 @@ impl<'a> Staged<'a> {
             &self.job.trace_context,
             &self.metadata,
             &self.tags,
+            &self.fairness_key,
             &self.keep,
         ]
     }
@@ -199,7 +203,7 @@ fn is_stageable(job: &NewJob) -> bool {
         tags: _,
         metadata: _,
         trace_context: _,
-        fairness_key: None,
+        fairness_key: _,
         idempotency_key: None,
         on_finished: OnFinished::Return,
         keep: _,

@@ -29,8 +29,8 @@ statements! {
     enqueue_many: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
     prepare_staging: r#"SELECT "{schema}".prepare_staging()"#, [];
     stage: r#"COPY pg_temp."{schema}_staged" (nth, id, queue, actor, payload, payload_version, priority, max_attempts,
-        notify, scheduled_at, delay, schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, keep)
-        FROM STDIN (FORMAT binary)"#, [];
+        notify, scheduled_at, delay, schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags,
+        fairness_key, keep) FROM STDIN (FORMAT binary)"#, [];
     enqueue_staged: r#"SELECT nth, id, outcome, status FROM "{schema}".enqueue_staged($1)"#, [INT8];
     /// Channel and payload.
     notify: "SELECT pg_catalog.pg_notify($1, $2)", [TEXT, TEXT];

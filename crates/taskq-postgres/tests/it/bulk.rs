@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use taskq_core::model::{
-    ActorName, EnqueueOutcome, Enqueued, JobId, Json, NewJob, PAYLOAD_LIMIT, QueueName, RetryPolicy,
-    Schedule, Status,
+    ActorName, EnqueueOutcome, Enqueued, FairnessKey, JobId, Json, NewJob, PAYLOAD_LIMIT, QueueName,
+    RetryPolicy, Schedule, Status,
 };
-use taskq_core::store::{Store, StoreError, Wake};
+use taskq_core::store::{QueueMode, Store, StoreError, Wake};
 use taskq_postgres::{ConnectOptions, PostgresStore};
 use taskq_testkit::TestDatabase;
 use tokio_postgres::Client;
@@ -109,6 +109,7 @@ fn varied(n: usize) -> NewJob {
         job.trace_context = Some(format!("00-{n}"));
     }
     if has(6) {
+        job.fairness_key = (n % 3 == 0).then(|| FairnessKey::new(format!("tenant {}", n % 4)).unwrap());
         job.tags = vec![format!("tag {n}"), "a,b".to_owned(), "\"{}\"".to_owned(), "NULL".to_owned()];
         job.metadata =
             Some(Json::from_text(format!(r#"{{"tenant": {{"id": {n}}}, "none": null}}"#), 999).unwrap());
@@ -131,6 +132,8 @@ async fn rows(admin: &Client, ids: &[JobId]) -> Vec<String> {
 #[tokio::test]
 async fn ten_thousand_staged_jobs_are_what_their_documents_would_be() {
     let scene = Scene::new().await;
+    let turns = scene.store.set_queue(QueueName::new("queue 0").unwrap(), QueueMode::RoundRobin, 1).await;
+    assert!(turns.unwrap().changed);
     let staged: Vec<_> = (0..10_000).map(varied).collect();
     let answers = scene.store.enqueue(staged.clone()).await.unwrap();
     assert_eq!(scene.staging().await, (1, 0), "they were staged, and the table is empty");
@@ -183,6 +186,7 @@ async fn one_bad_job_among_many_refuses_them_all_in_the_same_words_either_way() 
         ("metadata", |job, _| job.metadata = Some(Json::from_text("[]".to_owned(), 9).unwrap())),
         ("metadata null", |job, _| job.metadata = Some(Json::from_text("null".to_owned(), 9).unwrap())),
         ("trace_context", |job, _| job.trace_context = Some(String::new())),
+        ("fairness_key", |job, _| job.fairness_key = Some(FairnessKey::new("no turns here").unwrap())),
     ];
     let mut refusals = Vec::new();
     for (what, spoil) in &bad {

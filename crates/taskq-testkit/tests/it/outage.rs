@@ -30,7 +30,8 @@ async fn the_sessions_of_one_database_end_and_no_others() {
     let (one, other) = (cluster.empty_database().await.unwrap(), cluster.empty_database().await.unwrap());
     let clients = [one.connect().await.unwrap(), one.connect().await.unwrap()];
     let bystander = other.connect().await.unwrap();
-    assert_eq!(cluster.terminate_backends(one.name()).await.unwrap(), 2);
+    // The server may have sent a process of its own to clean up.
+    assert!(cluster.terminate_backends(one.name()).await.unwrap() >= 2);
     for client in &clients {
         assert!(client.simple_query("SELECT 1").await.is_err());
     }

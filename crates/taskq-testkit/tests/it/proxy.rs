@@ -41,7 +41,7 @@ impl Scene {
     /// How many other sessions the server has in this database.
     async fn sessions(&self) -> i64 {
         let query = "SELECT count(*) FROM pg_stat_activity
-                     WHERE datname = current_database() AND pid <> pg_backend_pid()";
+                     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
         self.direct.query_one(query, &[]).await.unwrap().get(0)
     }
 }

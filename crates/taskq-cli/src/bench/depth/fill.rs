@@ -1,12 +1,11 @@
 //! What the tables hold.
 
-use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use super::super::copy::{Copy, server_time};
 use super::super::job::Numbered;
 use super::super::progress::Progress;
-use super::super::scene::{Annex, QUEUE, Scene};
+use super::super::scene::{Annex, QUEUE};
 use crate::exit::Failure;
 
 /// In the progress, a claim counts as much as writing so many rows.
@@ -81,30 +80,12 @@ const COLUMNS: [&str; 15] = [
     "fairness_key",
 ];
 
-/// Says whether queues of this version have a mode.
-pub(super) async fn accepts(scene: &Scene, mode: Mode) -> Result<bool, Failure> {
-    if mode == Mode::StrictFifo {
-        return Ok(true);
-    }
-    let session = scene.control();
-    let set = session.sql(SET_MODE);
-    match session.client.execute(&set, &[&"bench-probe", &mode.name()]).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.code() == Some(&SqlState::CHECK_VIOLATION) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-const SET_MODE: &str = r#"INSERT INTO "{schema}".queues (queue, mode, updated_at) VALUES ($1, $2, now())"#;
-
 /// Registers a worker in an empty schema, for some actors, and sets the queue's mode; returns the worker.
 pub(super) async fn begin(place: &Annex, mode: Mode, actors: &[String]) -> Result<Uuid, Failure> {
     let session = place.control();
     // What the planner knows is decided here alone.
     session.run(r#"ALTER TABLE "{schema}".jobs SET (autovacuum_enabled = off)"#).await?;
-    if mode != Mode::StrictFifo {
-        session.client.execute(&session.sql(SET_MODE), &[&QUEUE, &mode.name()]).await?;
-    }
+    session.one(r#"SELECT "{schema}".set_queue($1, $2)"#, &[&QUEUE, &mode.name()]).await?;
     let worker = Uuid::now_v7();
     let register = r#"SELECT "{schema}".register_worker($1, ARRAY[$2], $3, interval '1 day', NULL)"#;
     session.one(register, &[&worker, &QUEUE, &actors]).await?;

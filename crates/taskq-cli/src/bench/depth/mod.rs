@@ -14,7 +14,7 @@ use super::report::{Report, Row};
 use super::rounds::{Rounds, interleave, median};
 use super::scene::{Annex, Scene};
 use super::times::Times;
-use crate::cli::{DepthArgs, ModeArg};
+use crate::cli::{DepthArgs, ModesArg};
 use crate::exit::Failure;
 
 use dispatcher::{Claim, Dispatcher, Taken};
@@ -66,19 +66,12 @@ pub(super) async fn run(args: &DepthArgs, scene: &Scene, progress: &Progress) ->
     depths.dedup();
     let plan = Plan { depths, rounds: args.rounds, scene, progress };
     let modes: &[Mode] = match args.mode {
-        ModeArg::StrictFifo => &[Mode::StrictFifo],
-        ModeArg::RoundRobin => &[Mode::RoundRobin],
-        ModeArg::Both => &[Mode::StrictFifo, Mode::RoundRobin],
+        ModesArg::StrictFifo => &[Mode::StrictFifo],
+        ModesArg::RoundRobin => &[Mode::RoundRobin],
+        ModesArg::Both => &[Mode::StrictFifo, Mode::RoundRobin],
     };
-    let (mut rows, mut notes, mut places) = (Vec::new(), Vec::new(), Places::default());
+    let (mut rows, mut places) = (Vec::new(), Places::default());
     for mode in modes {
-        if !fill::accepts(scene, *mode).await? {
-            notes.push(format!(
-                "{}: left out, the queues of this version do not have this mode.",
-                mode.name()
-            ));
-            continue;
-        }
         let mut of_mode = Vec::new();
         for group in states::groups(*mode, &args.states) {
             of_mode.extend(measure(*mode, &group, &plan, &mut places).await?);
@@ -92,7 +85,7 @@ pub(super) async fn run(args: &DepthArgs, scene: &Scene, progress: &Progress) ->
         rows.extend(experiments::rows(&plan, &mut places).await?);
     }
     let (server, machine) = (scene.facts().clone(), Machine::look());
-    Ok(Report { bench: "depth", server, machine, rows, columns: &COLUMNS, notes })
+    Ok(Report { bench: "depth", server, machine, rows, columns: &COLUMNS, notes: Vec::new() })
 }
 
 /// What is the same for all that is measured.

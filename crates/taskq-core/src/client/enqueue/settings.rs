@@ -62,9 +62,10 @@ macro_rules! methods {
         /// Puts it into a cohort, such as one tenant's jobs: in a queue in
         /// [`RoundRobin`](crate::store::QueueMode::RoundRobin) mode cohorts take turns, however many jobs each has. Any other
         /// queue refuses a job with a key, since it would do nothing there.
-        pub fn fairness_key(self, key: &str) -> Self {
+        pub fn fairness_key(self, key: impl Into<String>) -> Self {
+            let key = FairnessKey::new(key.into());
             self.try_change(|job| {
-                job.fairness_key = Some(FairnessKey::new(key)?);
+                job.fairness_key = Some(key.clone()?);
                 Ok(())
             })
         }

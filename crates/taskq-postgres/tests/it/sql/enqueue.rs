@@ -170,11 +170,109 @@ async fn every_bad_document_is_refused_by_index_and_nothing_is_written() {
         assert_eq!(refused.0, code, "{bad}: {refused:?}");
         assert!(refused.1.starts_with("element 1: ") && refused.1.contains(message), "{bad}: {refused:?}");
         assert_eq!(refused.2.as_deref(), Some("1"), "{bad}: the detail is the index");
+        let alone = scene.client.query("SELECT * FROM taskq.enqueue($1)", &[&bad]).await.unwrap_err();
+        let alone = (raised(&alone).code().code(), raised(&alone).message(), raised(&alone).detail());
+        assert_eq!(
+            alone,
+            (code, refused.1.replace("element 1", "element 0").as_str(), Some("0")),
+            "{bad} alone"
+        );
     }
     for whole in [json!({"actor": "a", "payload": 1}), json!(3), json!(null)] {
         assert_eq!(refusal(&scene, &whole).await.0, "TQ002");
     }
     assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.jobs").await, 0);
+}
+
+#[tokio::test]
+async fn columns_are_refused_in_the_words_of_documents() {
+    let scene = Scene::new().await;
+    let good = ["taskq.make_id(now(), 1)", "'q'", "'a'", "'1'", "1", "0::int2", "20::int2", "true"];
+    let cases = [
+        (0, "NULL", "id is null"),
+        (1, "''", "queue is empty"),
+        (1, "repeat('x', 256)", "queue has 256 bytes, more than 255"),
+        (1, "E'a\\tb'", "queue contains a control character"),
+        (2, "NULL", "actor is missing"),
+        (2, "E'\\x7f'", "actor contains a control character"),
+        (2, "repeat('é', 128)", "actor has 256 bytes, more than 255"),
+        (3, "NULL", "payload is missing"),
+        (3, "to_jsonb(repeat('x', 1048576))", "payload has 1048578 bytes, more than 1048576"),
+        (4, "0", "payload_version is not between 1 and 2147483647"),
+        (6, "0::int2", "max_attempts is not between 1 and 32767"),
+    ];
+    for (at, bad, message) in cases {
+        let mut columns = good;
+        columns[at] = bad;
+        let call = format!("SELECT taskq.enqueue_plain({})", columns.join(", "));
+        let error = scene.client.query(call.as_str(), &[]).await.expect_err(&call);
+        assert_eq!(raised(&error).code().code(), "TQ002", "{bad}: {error:?}");
+        assert!(raised(&error).message().ends_with(message), "{bad}: {error:?}");
+    }
+    assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.jobs").await, 0);
+    // What a document leaves out has its default, and only what is too large without its spaces is too large.
+    let spaced = "(SELECT jsonb_agg(1) FROM generate_series(1, 500000))";
+    for columns in [["NULL", "NULL", "NULL", "NULL"], [spaced, "1", "0::int2", "20::int2"]] {
+        let [payload, rest @ ..] = columns;
+        let payload = if payload == "NULL" { "'1'" } else { payload };
+        let call = format!(
+            "SELECT taskq.enqueue_plain({}, {}, 'a', {payload}, {}, NULL)",
+            good[0],
+            "NULL",
+            rest.join(", ")
+        );
+        assert_eq!(scene.value::<String>(&call).await, "created");
+    }
+    let defaults = "SELECT count(*) FROM taskq.jobs WHERE queue = 'default' AND (payload_version, priority, max_attempts) = (1, 0, 20)";
+    assert_eq!(scene.value::<i64>(defaults).await, 2);
+}
+
+#[tokio::test]
+async fn an_id_that_is_taken_is_answered_with_the_status_of_its_job() {
+    let scene = Scene::new().await;
+    let id = Uuid::now_v7();
+    let call = format!("SELECT taskq.enqueue_plain('{id}', 'q', 'a', '1', 1, 0::int2, 20::int2, true)");
+    for answer in ["created", "pending"] {
+        assert_eq!(scene.value::<String>(&call).await, answer);
+    }
+    scene.run("UPDATE taskq.jobs SET status = 'scheduled'").await;
+    assert_eq!(scene.value::<String>(&call).await, "scheduled");
+    assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.jobs").await, 1);
+}
+
+/// Many jobs are first written as if no id were taken.
+#[tokio::test]
+async fn among_many_documents_ids_that_are_taken_are_answered() {
+    let scene = Scene::new().await;
+    let id: Uuid = scene
+        .value("SELECT id FROM taskq.enqueue('{\"actor\": \"there\", \"payload\": 0, \"delay\": \"1 h\"}')")
+        .await;
+    let ids: Vec<Uuid> = (0..300).map(|_| Uuid::now_v7()).collect();
+    let id_of = |n: usize| match n {
+        200 => id,
+        250 => ids[50],
+        _ => ids[299 - n],
+    };
+    let jobs: Vec<Value> = (0..300).map(|n| json!({"id": id_of(n), "actor": "a", "payload": n})).collect();
+    let query = "SELECT id, outcome, status FROM taskq.enqueue_many($1)";
+    for round in 0..2 {
+        let rows = scene.client.query(query, &[&Value::from(jobs.clone())]).await.unwrap();
+        assert_eq!(rows.len(), 300);
+        for (n, row) in rows.iter().enumerate() {
+            let is_there = round == 1 || n == 200 || n == 250 || (id_of(n) == ids[50] && n > 249);
+            let answer: (Uuid, &str, &str) = (row.get(0), row.get(1), row.get(2));
+            let outcome = if is_there { "existing" } else { "created" };
+            let status = if n == 200 { "scheduled" } else { "pending" };
+            assert_eq!(answer, (id_of(n), outcome, status), "{n} in round {round}");
+        }
+        assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.jobs").await, 299);
+    }
+    let first = scene
+        .client
+        .query_one("SELECT payload::int8 FROM taskq.jobs WHERE id = $1", &[&ids[50]])
+        .await
+        .unwrap();
+    assert_eq!(first.get::<_, i64>(0), 249, "of one id, the first in the call is written");
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::scene::{Scene, claim, settle};
 
-/// Counts the entries that were put into the indexes of `jobs` between two points of the log, by index.
+/// Counts the entries that were put into the indexes of `jobs` between two points of the log, by index. An entry for which a
+/// page was divided stands in the record of that.
 pub(crate) async fn entries(scene: &Scene, from: &str, to: &str) -> BTreeMap<String, i64> {
     let query = format!(
         "SELECT c.relname::text, count(*)
@@ -14,7 +15,7 @@ pub(crate) async fn entries(scene: &Scene, from: &str, to: &str) -> BTreeMap<Str
          JOIN pg_class c ON w.block_ref LIKE format('%%rel %s/%s/%s %%',
              (SELECT CASE dattablespace WHEN 0 THEN 1663 ELSE dattablespace END FROM pg_database WHERE datname = current_database()),
              (SELECT oid FROM pg_database WHERE datname = current_database()), pg_relation_filenode(c.oid))
-         WHERE c.relkind = 'i' AND w.resource_manager = 'Btree' AND w.record_type IN ('INSERT_LEAF', 'INSERT_POST')
+         WHERE c.relkind = 'i' AND w.resource_manager = 'Btree' AND w.record_type IN ('INSERT_LEAF', 'INSERT_POST', 'SPLIT_L', 'SPLIT_R')
          GROUP BY 1"
     );
     let rows = scene.client.query(query.as_str(), &[]).await.unwrap();
@@ -59,6 +60,41 @@ async fn a_plain_job_writes_six_index_entries_no_attempt_and_no_event() {
     assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.jobs WHERE status = 'succeeded'").await, 2);
     assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.job_attempts").await, 0);
     assert_eq!(scene.value::<i64>("SELECT count(*) FROM taskq.job_events").await, 0);
+}
+
+#[tokio::test]
+async fn every_way_to_enqueue_writes_two_index_entries_a_job() {
+    let scene = Scene::new().await;
+    scene.run("CREATE EXTENSION pg_walinspect").await;
+    let document = r#"{"queue": "q", "actor": "a", "payload": 1}"#;
+    let many = |jobs: i64| {
+        format!(
+            "SELECT count(*) FROM taskq.enqueue_many((SELECT jsonb_agg('{document}'::jsonb) FROM generate_series(1, {jobs})))"
+        )
+    };
+    let calls = [
+        ("SELECT taskq.enqueue_plain(taskq.make_id(now(), 1), 'q', 'a', '1', 1, 0::int2, 20::int2, true)".to_owned(), 1),
+        (format!("SELECT * FROM taskq.enqueue('{document}')"), 1),
+        (many(3), 3),
+        (many(150), 150),
+        (
+            "BEGIN;
+             INSERT INTO pg_temp.taskq_staged (nth, id, queue, actor, payload, payload_version, priority, max_attempts)
+             SELECT n, taskq.make_id(now(), n), 'q', 'a', '1', 1, 0, 20 FROM generate_series(1, 150) n;
+             SELECT * FROM taskq.enqueue_staged(150); COMMIT"
+                .to_owned(),
+            150,
+        ),
+    ];
+    // Once first, so that every index has its root page.
+    scene.run(&calls[0].0).await;
+    scene.run("SELECT taskq.prepare_staging()").await;
+    for (call, jobs) in calls {
+        let start = position(&scene).await;
+        scene.run(&call).await;
+        let written = entries(&scene, &start, &position(&scene).await).await;
+        assert_eq!(counts(&written), [("jobs_pkey", jobs), ("jobs_ready_idx", jobs)], "{call}");
+    }
 }
 
 #[tokio::test]

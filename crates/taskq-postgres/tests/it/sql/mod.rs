@@ -2,6 +2,7 @@
 
 mod claim;
 mod complete;
+mod cost;
 mod crash;
 mod delay;
 mod enqueue;
@@ -11,4 +12,5 @@ mod life;
 pub(crate) mod mutant;
 mod rescue;
 pub(crate) mod scene;
+mod turns;
 mod work;

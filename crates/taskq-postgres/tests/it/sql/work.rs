@@ -40,7 +40,7 @@ struct Bound {
 }
 
 const BOUNDS: [Bound; 3] = [
-    Bound { phase: "enqueue", statements: 420.0, rows: 4.2, buffers: 9.0, entries: 2.0, wal: (300.0, 420.0) },
+    Bound { phase: "enqueue", statements: 12.0, rows: 3.2, buffers: 6.0, entries: 2.0, wal: (250.0, 360.0) },
     Bound { phase: "claim", statements: 10.0, rows: 3.2, buffers: 11.0, entries: 2.0, wal: (350.0, 480.0) },
     Bound { phase: "settle", statements: 4.0, rows: 0.1, buffers: 12.5, entries: 2.0, wal: (280.0, 390.0) },
 ];
@@ -126,7 +126,7 @@ impl Bench {
 
     async fn claim(&self) -> Vec<ClaimedJob> {
         let slots = u32::try_from(JOBS).unwrap();
-        let queues = vec![QueueSlots { queue: self.queue.clone(), slots }];
+        let queues = vec![QueueSlots { queue: self.queue.clone(), slots, turn: None }];
         let request = ClaimRequest { worker: self.worker, queues, lease: LEASE, oversample: 2 };
         let jobs = self.store.claim(request).await.unwrap().jobs;
         assert_eq!(jobs.len(), JOBS);

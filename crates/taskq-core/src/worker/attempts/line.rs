@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use tokio::time::Instant;
 
-use super::attempts::Key;
+use super::Key;
 use super::pace::Pace;
 use crate::model::{ClaimedJob, Json};
 
@@ -18,10 +18,10 @@ pub(super) const PATIENCE: u64 = 5;
 const BYTES_LIMIT: usize = 8 * 1024 * 1024;
 
 /// A job that waits for a slot.
-pub(super) struct Waiter {
-    pub(super) job: ClaimedJob,
+pub(in crate::worker) struct Waiter {
+    pub(in crate::worker) job: ClaimedJob,
     /// When it is too late to start it.
-    pub(super) closes: Option<Instant>,
+    pub(in crate::worker) closes: Option<Instant>,
 }
 
 /// The jobs of a queue that wait for a slot, in the order of their claims.
@@ -144,7 +144,7 @@ impl Line {
 }
 
 impl Waiter {
-    pub(super) fn key(&self) -> Key {
+    pub(in crate::worker) fn key(&self) -> Key {
         (self.job.id, self.job.epoch)
     }
 }
