@@ -353,6 +353,11 @@ impl Within {
         self.0.query_prepared(sql, params).await
     }
 
+    /// Closes the connection, and with it the transaction.
+    pub(crate) fn close(&self) {
+        self.0.driver.abort();
+    }
+
     /// Starts a copy into a table.
     pub(crate) async fn copy_in(&self, sql: &Sql) -> Result<CopyInSink<Bytes>, tokio_postgres::Error> {
         self.0.client.copy_in(&self.0.prepared(sql).await?).await

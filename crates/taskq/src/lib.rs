@@ -129,7 +129,34 @@
 //!
 //! [`cancel`](Client::cancel) and [`retry`](Client::retry) take ids, [`cancel_matching`](Client::cancel_matching) and
 //! [`retry_matching`](Client::retry_matching) a filter. [`queue`](Client::queue) and [`actor`](Client::actor) can be
-//! paused and resumed; [`set_queue`](Client::set_queue) lets a queue's tenants take turns. [`workers`](Client::workers) and [`leader`](Client::leader) say who works.
+//! paused and resumed. [`workers`](Client::workers) and [`leader`](Client::leader) say who works.
+//!
+//! # Turns
+//!
+//! A queue hands out its jobs in one order: priority, then time. So a tenant that enqueues ten thousand jobs makes the
+//! others wait. [`set_queue`](Client::set_queue) lets the lanes of a queue take turns instead, and
+//! [`fairness_key`](Enqueue::fairness_key) says which lane of its actor a job belongs to:
+//!
+//! ```
+//! use taskq::store::QueueMode;
+//! # use serde::{Deserialize, Serialize};
+//! # use taskq::prelude::*;
+//!
+//! # #[derive(Serialize, Deserialize, Job)]
+//! # #[job(actor = "report.render", queue = "reports")]
+//! # struct Render { tenant: String }
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let taskq = TaskQ::in_memory();
+//! taskq.set_queue("reports", QueueMode::RoundRobin).await?; // once, or `taskq queue set reports --mode round_robin`
+//! for tenant in ["acme", "acme", "acme", "initech"] {
+//!     taskq.enqueue(&Render { tenant: tenant.to_owned() }).fairness_key(tenant).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Priorities then count within a lane. The mode can be changed at any time; workers follow with their next claim.
 //!
 //! # Tests
 //!

@@ -29,7 +29,7 @@ pub(crate) struct EnqueueArgs {
     /// Jobs with a higher priority run first.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) priority: i16,
-    /// Its cohort, such as a tenant: cohorts take turns. Only for a queue in round_robin mode; see `taskq queue set`.
+    /// Its cohort, such as a tenant: cohorts take turns. Only for a queue in `round_robin` mode; see `taskq queue set`.
     #[arg(long, value_name = "KEY")]
     pub(crate) fairness: Option<FairnessKey>,
     /// Run it this much later.

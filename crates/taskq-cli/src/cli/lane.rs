@@ -43,7 +43,7 @@ pub(crate) struct QueueArgs {
 pub(crate) struct QueueSetArgs {
     /// The queue. It need not have jobs yet.
     pub(crate) queue: QueueName,
-    /// The order in which it hands out its jobs. A queue that was never set is in strict_fifo mode.
+    /// The order in which it hands out its jobs. A queue that was never set is in `strict_fifo` mode.
     #[arg(long)]
     pub(crate) mode: ModeArg,
     #[command(flatten)]

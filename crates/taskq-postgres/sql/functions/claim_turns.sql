@@ -50,6 +50,7 @@ DECLARE
     full_actors text[];
     full_cohorts text[];
     passes integer := 0;
+    ended integer := 0;
 BEGIN
     SELECT array_agg(a.actor ORDER BY a.actor COLLATE "C" < from_actor, a.actor COLLATE "C") INTO stops
     FROM unnest(actors) a(actor);
@@ -192,7 +193,7 @@ BEGIN
         WHERE g.jobs >= quotas[g.lane] AND (late IS NULL OR g.lane <> ALL (late));
         IF late IS NULL THEN
             lane_actors := NULL;
-        ELSIF passes = 2 THEN
+        ELSIF passes = 8 OR ended >= 1000 THEN
             -- Crowded with jobs that are too late: the rest is left to the next claim, so that this one does a bounded amount
             -- of work for them.
             PERFORM "{schema}".wake(ARRAY[name]);
@@ -204,7 +205,8 @@ BEGIN
                 array_agg(l.jobs::integer ORDER BY l.lane)
             INTO lane_actors, lane_cohorts, quotas
             FROM (SELECT l.lane, count(*) AS jobs FROM unnest(late) l(lane) GROUP BY l.lane) l;
-            PERFORM "{schema}".fail_late(array_fill(name, ARRAY[cardinality(lane_actors)]), lane_actors, now, lane_cohorts);
+            ended := ended + "{schema}".fail_late(
+                array_fill(name, ARRAY[cardinality(lane_actors)]), lane_actors, now, lane_cohorts);
         END IF;
     END LOOP;
 END

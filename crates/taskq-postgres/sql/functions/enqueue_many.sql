@@ -1,7 +1,7 @@
 -- Inserts jobs; one row per document, in their order: `created`; `existing` where the id or the idempotency key is taken,
 -- with the id and status of the job that is there; `replaced` where a key was taken over from a job that has ended.
--- Called by: clients, enqueue. Locks: idempotency keys, in their order; the inserted rows. Indexes: jobs_pkey,
--- idempotency_keys_pkey.
+-- Called by: clients, enqueue, enqueue_plain, enqueue_keyed, enqueue_staged. Locks: idempotency keys, in their order; the
+-- inserted rows. Indexes: jobs_pkey, idempotency_keys_pkey.
 -- One invalid document refuses the whole call. Works at every isolation level; above READ COMMITTED it may
 -- raise 40001 when another transaction inserts the same id. A repeated id is a row of the answer, never an
 -- error, since an error would abort the caller's transaction.

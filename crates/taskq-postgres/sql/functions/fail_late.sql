@@ -1,4 +1,4 @@
--- Fails the ready jobs of the given lanes whose deadline has passed, among the first thousand or so.
+-- Fails the ready jobs of the given lanes whose deadline has passed, among the first thousand or so; returns how many.
 -- Without `lane_cohorts` the lanes are those of the jobs without a cohort.
 -- Called by: claim_group, claim_turns, when they meet one. Locks: the jobs, SKIP LOCKED. Indexes: jobs_ready_idx.
 -- The heads of the lanes are read without a filter, so the number of rows read is bounded whatever they say. When all
@@ -6,7 +6,7 @@
 DROP FUNCTION IF EXISTS "{schema}".fail_late(text[], text[], timestamptz);
 CREATE OR REPLACE FUNCTION "{schema}".fail_late(
     lane_queues text[], lane_actors text[], now timestamptz, lane_cohorts text[] DEFAULT NULL
-) RETURNS void
+) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
@@ -43,5 +43,6 @@ BEGIN
     IF crowded THEN
         PERFORM "{schema}".wake(lane_queues);
     END IF;
+    RETURN coalesce(cardinality(tids), 0);
 END
 $$;

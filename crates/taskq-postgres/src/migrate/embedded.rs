@@ -39,6 +39,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "document_rows.sql",
     "enqueue.sql",
     "enqueue_answers.sql",
+    "enqueue_keyed.sql",
     "enqueue_many.sql",
     "enqueue_plain.sql",
     "enqueue_staged.sql",

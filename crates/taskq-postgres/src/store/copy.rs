@@ -1,6 +1,7 @@
 //! Many jobs at once: copied into a table of the session's own, and written from there by one statement.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use taskq_core::model::{EnqueueOutcome, Enqueued, FairnessKey, Keep, NewJob, OnFinished, Schedule, Status};
@@ -43,13 +44,17 @@ impl Calls {
             return Ok(None);
         }
         let transaction = self.client.begin(&connection).await?;
-        let copy = self.copy(transaction.statements(), &rows);
+        let is_refused = AtomicBool::new(false);
+        let copy = self.copy(transaction.statements(), &rows, &is_refused);
         let written = self.client.end(transaction, copy).await;
-        if !matches!(written, Ok(Some(_))) {
+        if is_refused.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if written.is_err() {
             // What a transaction leaves in the table that is rolled back goes only with the next commit that looks at it.
             self.prepare_staging(&connection).await;
         }
-        written?.map(|exceptions| answers(jobs, &exceptions)).transpose()
+        answers(jobs, &written?).map(Some)
     }
 
     /// Makes the staging table, or empties it, and says whether it is there.
@@ -61,19 +66,24 @@ impl Calls {
         made.is_ok()
     }
 
-    /// Copies and enqueues; nothing when the server refuses the copy. The transaction is of no more use then.
+    /// Copies and enqueues. When the server refuses the copy, it says so in `is_refused` and closes the connection: the
+    /// driver ends a copy that never began with a message of its own, whose answer would be taken for that of the next call.
     async fn copy(
         &self,
         within: Within,
         jobs: &[Staged<'_>],
-    ) -> Result<Option<Vec<Row>>, tokio_postgres::Error> {
+        is_refused: &AtomicBool,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let sink = match within.copy_in(&self.statements.stage).await {
             Ok(sink) => sink,
-            Err(error) if error.code().is_some_and(is_refusal) => {
-                tracing::debug!(%error, "the server refuses the copy; the jobs go as documents");
-                return Ok(None);
+            Err(error) => {
+                if error.code().is_some_and(is_refusal) {
+                    tracing::debug!(%error, "the server refuses the copy; the jobs go as documents");
+                    is_refused.store(true, Ordering::Relaxed);
+                }
+                within.close();
+                return Err(error);
             }
-            Err(error) => return Err(error),
         };
         let mut writer = pin!(BinaryCopyInWriter::new(sink, &TYPES));
         for job in jobs {
@@ -81,7 +91,7 @@ impl Calls {
         }
         writer.finish().await?;
         let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-        within.query(&self.statements.enqueue_staged, &[&count]).await.map(Some)
+        within.query(&self.statements.enqueue_staged, &[&count]).await
     }
 }
 

@@ -1,16 +1,22 @@
 //! Writing jobs, and waking those who wait for them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use taskq_core::model::{EnqueueOutcome, Enqueued, JobId, Keep, NewJob, OnFinished, Schedule, Status};
 use taskq_core::store::StoreError;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
 use super::Calls;
 use super::documents::{Notify, check_jobs, of_job, of_jobs};
 use crate::codec::{Columns, JsonbRef, only};
 use crate::notify::{Topic, topic_of};
+
+/// How long a key may be on its way into another job before the enqueue gives up.
+const BUSY_LIMIT: Duration = Duration::from_secs(5);
+/// How long the connection is left to others before the key is asked for again.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 impl Calls {
     pub(super) async fn enqueue(self: Arc<Self>, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, StoreError> {
@@ -45,6 +51,9 @@ impl Calls {
 
     /// Writes jobs, in the way that costs least for so many.
     async fn write(&self, jobs: &[(NewJob, Notify)]) -> Result<Vec<Enqueued>, StoreError> {
+        if jobs.iter().any(|(job, _)| job.idempotency_key.is_some()) {
+            return self.write_keyed(jobs).await;
+        }
         if let Some(answers) = self.write_staged(jobs).await? {
             return Ok(answers);
         }
@@ -54,6 +63,19 @@ impl Calls {
             jobs => self.client.query(&self.statements.enqueue_many, &[&of_jobs(jobs)?]).await,
         };
         rows?.iter().map(|row| enqueued(&mut Columns::of(row))).collect()
+    }
+
+    /// Writes jobs with idempotency keys. While another transaction is about to take one of them, it asks again and again, so
+    /// that what others send on the same connection gets in between.
+    async fn write_keyed(&self, jobs: &[(NewJob, Notify)]) -> Result<Vec<Enqueued>, StoreError> {
+        let documents = of_jobs(jobs)?;
+        let give_up = Instant::now() + BUSY_LIMIT;
+        loop {
+            match self.client.query(&self.statements.enqueue_keyed, &[&documents]).await {
+                Err(StoreError::Busy { .. }) if Instant::now() < give_up => sleep(BUSY_PAUSE).await,
+                rows => return rows?.iter().map(|row| enqueued(&mut Columns::of(row))).collect(),
+            }
+        }
     }
 
     /// Writes one job of common fields, without a document.

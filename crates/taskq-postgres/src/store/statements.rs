@@ -27,6 +27,7 @@ statements! {
     enqueue_plain: r#"SELECT "{schema}".enqueue_plain($1, $2, $3, $4, $5, $6, $7, $8)"#,
         [UUID, TEXT, TEXT, JSONB, INT4, INT2, INT2, BOOL];
     enqueue_many: r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1)"#, [JSONB];
+    enqueue_keyed: r#"SELECT id, outcome, status FROM "{schema}".enqueue_keyed($1)"#, [JSONB];
     prepare_staging: r#"SELECT "{schema}".prepare_staging()"#, [];
     stage: r#"COPY pg_temp."{schema}_staged" (nth, id, queue, actor, payload, payload_version, priority, max_attempts,
         notify, scheduled_at, delay, schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags,

@@ -18,6 +18,8 @@ use crate::database::{client, hear, migrated, store};
 
 /// How many jobs surely go by way of the staging table.
 const MANY: usize = 600;
+/// The same, as the server counts.
+const COUNT: i64 = 600;
 
 struct Scene {
     database: TestDatabase,
@@ -109,7 +111,8 @@ fn varied(n: usize) -> NewJob {
         job.trace_context = Some(format!("00-{n}"));
     }
     if has(6) {
-        job.fairness_key = (n % 3 == 0).then(|| FairnessKey::new(format!("tenant {}", n % 4)).unwrap());
+        job.fairness_key =
+            n.is_multiple_of(3).then(|| FairnessKey::new(format!("tenant {}", n % 4)).unwrap());
         job.tags = vec![format!("tag {n}"), "a,b".to_owned(), "\"{}\"".to_owned(), "NULL".to_owned()];
         job.metadata =
             Some(Json::from_text(format!(r#"{{"tenant": {{"id": {n}}}, "none": null}}"#), 999).unwrap());
@@ -158,18 +161,19 @@ async fn ten_thousand_staged_jobs_are_what_their_documents_would_be() {
 
 #[tokio::test]
 async fn one_bad_job_among_many_refuses_them_all_in_the_same_words_either_way() {
-    let scene = Scene::new().await;
-    let now = Timestamp::now();
     type Spoil = fn(&mut NewJob, Timestamp);
+    let scene = Scene::new().await;
+    let clock = r#"SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"#;
+    let now = time(scene.admin.query_one(clock, &[]).await.unwrap().get(0));
     let bad: Vec<(&str, Spoil)> = vec![
         ("payload", |job, _| {
-            job.payload = Json::from_text(format!("\"{}\"", "x".repeat(1 << 20)), 1 << 21).unwrap()
+            job.payload = Json::from_text(format!("\"{}\"", "x".repeat(1 << 20)), 1 << 21).unwrap();
         }),
         ("payload_version", |job, _| job.payload_version = 0),
         ("max_attempts", |job, _| job.max_attempts = -1),
         ("delay", |job, _| job.schedule = Schedule::After(Duration::MAX)),
         ("scheduled_at", |job, _| job.schedule = Schedule::At(time("0000-12-31T23:59:59Z"))),
-        ("deadline that has passed", |job, now| job.schedule_to_close = Some(now - Duration::from_secs(60))),
+        ("deadline that has passed", |job, now| job.schedule_to_close = Some(now - Duration::from_mins(1))),
         ("deadline long ago", |job, _| job.schedule_to_close = Some(time("-009000-01-01T00:00:00Z"))),
         ("deadline before the delay", |job, now| {
             job.schedule = Schedule::After(Duration::from_hours(2));
@@ -232,10 +236,10 @@ async fn ids_that_are_taken_are_answered_and_change_nothing() {
         })
         .collect();
     assert_eq!(scene.store.enqueue(many.clone()).await.unwrap(), expected);
-    assert_eq!(scene.jobs().await, 2 + MANY as i64 - 3);
+    assert_eq!(scene.jobs().await, 2 + COUNT - 3);
     let twice = "SELECT payload::int8 FROM taskq.jobs WHERE id = $1";
     let kept: i64 = scene.admin.query_one(twice, &[&many[30].id.0]).await.unwrap().get(0);
-    assert_eq!(kept, MANY as i64 - 31, "of one id, the first in the call is written");
+    assert_eq!(kept, COUNT - 31, "of one id, the first in the call is written");
 
     // All of them once more, as after an answer that was lost.
     let again = scene.store.enqueue(many).await.unwrap();
@@ -279,7 +283,7 @@ async fn what_is_enqueued_meanwhile_is_no_part_of_a_call_that_is_refused() {
             assert_eq!(single.unwrap()[0].outcome, EnqueueOutcome::Created);
         }
     }
-    assert_eq!(scene.jobs().await, MANY as i64 + 100);
+    assert_eq!(scene.jobs().await, COUNT + 100);
 }
 
 #[tokio::test]
@@ -302,7 +306,7 @@ async fn a_role_without_temporary_tables_enqueues_many_as_documents() {
         assert!(answers.iter().all(|answer| answer.outcome == EnqueueOutcome::Created));
     }
     drop(store);
-    assert_eq!((scene.jobs().await, scene.staging().await), (2 * MANY as i64, (0, 0)));
+    assert_eq!((scene.jobs().await, scene.staging().await), (2 * COUNT, (0, 0)));
     scene.admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
 }
 
@@ -324,7 +328,37 @@ async fn a_staging_table_that_was_dropped_is_done_without() {
     for _ in 0..2 {
         scene.store.enqueue(jobs(MANY)).await.unwrap();
     }
-    assert_eq!(scene.jobs().await, 3 * MANY as i64);
+    assert_eq!(scene.jobs().await, 3 * COUNT);
+}
+
+/// A copy that is committed by itself leaves an empty table, and its jobs would be lost without a word.
+#[tokio::test]
+async fn jobs_that_were_staged_in_another_transaction_are_missed() {
+    let scene = Scene::new().await;
+    let stage = "INSERT INTO pg_temp.taskq_staged (nth, id, queue, actor, payload)
+        SELECT n, taskq.make_id(now(), n), 'q', 'a', '1' FROM generate_series(1, 3) n";
+    scene.admin.batch_execute("SELECT taskq.prepare_staging()").await.unwrap();
+    scene.admin.batch_execute(stage).await.unwrap();
+    let call = "SELECT * FROM taskq.enqueue_staged(3)";
+    let error = scene.admin.query(call, &[]).await.unwrap_err();
+    let message = error.as_db_error().unwrap().message().to_owned();
+    assert_eq!(
+        (error.code().unwrap().code(), message.as_str()),
+        ("TQ002", "0 jobs are staged in this transaction, not 3")
+    );
+    scene.admin.batch_execute(&format!("BEGIN; {stage}; {call}; COMMIT")).await.unwrap();
+    assert_eq!(scene.jobs().await, 3);
+    // A field that is not there has its default, as in a document; what a document must have, a row must have.
+    let defaults =
+        "SELECT count(*) FROM taskq.jobs WHERE (priority, max_attempts, payload_version) = (0, 20, 1)";
+    assert_eq!(scene.count(defaults).await, 3);
+    for column in ["actor", "payload"] {
+        let without =
+            format!("BEGIN; {stage}; UPDATE pg_temp.taskq_staged SET {column} = NULL WHERE nth = 2; {call}");
+        let error = scene.admin.batch_execute(&without).await.unwrap_err();
+        assert_eq!(error.as_db_error().unwrap().message(), format!("element 1: {column} is missing"));
+        scene.admin.batch_execute("ROLLBACK").await.unwrap();
+    }
 }
 
 #[tokio::test]

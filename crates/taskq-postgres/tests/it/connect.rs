@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskq_core::model::{ActorName, Json, NewJob, PAYLOAD_LIMIT, QueueName, Schedule, WorkerId};
+use taskq_core::model::{
+    ActorName, EnqueueOutcome, Json, NewJob, PAYLOAD_LIMIT, QueueName, Schedule, WorkerId,
+};
 use taskq_core::store::{Beat, Registration, SchemaProblem, Store, StoreError, Wake};
 use taskq_postgres::{ConnectOptions, Migrator, PostgresStore, SchemaName};
 use taskq_testkit::{TestDatabase, wait_for, wait_until};
@@ -40,7 +42,7 @@ pub(crate) fn as_role(database: &TestDatabase, role: &str, password: &str) -> St
 }
 
 /// The application names of the store's sessions.
-async fn sessions(database: &TestDatabase, admin: &tokio_postgres::Client) -> Vec<String> {
+pub(crate) async fn sessions(database: &TestDatabase, admin: &tokio_postgres::Client) -> Vec<String> {
     let sql = "SELECT application_name FROM pg_stat_activity
         WHERE datname = $1 AND application_name LIKE 'taskq:%' ORDER BY 1";
     let rows = admin.query(sql, &[&database.name()]).await.unwrap();
@@ -281,6 +283,36 @@ async fn statements_that_the_server_forgot_are_asked_for_anew() {
     let change = "ALTER TABLE taskq.queues ALTER COLUMN mode TYPE varchar(20)";
     admin.batch_execute(change).await.unwrap();
     assert_eq!(store.queues().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_enqueue_that_waits_for_its_key_holds_up_no_other_and_gives_up() {
+    let database = migrated().await;
+    let admin = client(database.dsn()).await;
+    let store = store(&database).await;
+    let keyed = NewJob { idempotency_key: Some("k".to_owned().try_into().unwrap()), ..job("q") };
+    let taking =
+        r#"BEGIN; SELECT * FROM taskq.enqueue('{"actor": "a", "payload": 1, "idempotency_key": "k"}')"#;
+    admin.batch_execute(taking).await.unwrap();
+    let observer = client(database.dsn()).await;
+    // What the connection and its statements need first shall not be part of the wait.
+    store.enqueue(vec![job("q")]).await.unwrap();
+    let mut waiting = tokio::spawn({
+        let (store, keyed) = (Arc::clone(&store), keyed.clone());
+        async move { store.enqueue(vec![keyed]).await }
+    });
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0";
+    wait_until("the key is waited for", PATIENCE, async || {
+        observer.query_one(blocked, &[]).await.unwrap().get::<_, i64>(0) == 1
+    })
+    .await;
+    store.enqueue(vec![job("q")]).await.unwrap();
+    assert!(!waiting.is_finished(), "it was waited for");
+    let given_up = (&mut waiting).await.unwrap();
+    assert!(matches!(given_up, Err(StoreError::Busy { .. })), "{given_up:?}");
+    admin.batch_execute("COMMIT").await.unwrap();
+    let answer = store.enqueue(vec![keyed]).await.unwrap();
+    assert_eq!(answer[0].outcome, EnqueueOutcome::Existing);
 }
 
 #[tokio::test]

@@ -10,3 +10,4 @@ mod database;
 mod migrate;
 mod observe;
 mod sql;
+mod statements;

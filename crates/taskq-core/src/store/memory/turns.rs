@@ -100,8 +100,8 @@ impl State {
     fn lane_behind(&self, queue: &QueueName, actors: &BTreeSet<ActorName>, turn: &Turn) -> Option<Turn> {
         let lanes = self.ready.get(queue)?;
         let behind = lanes.range((Bound::Excluded(turn), Bound::Unbounded));
-        let ring = behind.chain(lanes.range(..=turn)).map(|(lane, _)| lane);
-        ring.filter(|lane| actors.contains(&lane.actor)).cloned().next()
+        let mut ring = behind.chain(lanes.range(..=turn)).map(|(lane, _)| lane);
+        ring.find(|lane| actors.contains(&lane.actor)).cloned()
     }
 
     /// Any lane: each of an actor with the same chance, and each actor.

@@ -1,7 +1,7 @@
 //! How much is ready.
 
 use super::axis::{Axis, NO_ORDER};
-use super::ground::{Ground, LANES, Mode, OVERSAMPLE, WANT};
+use super::ground::{Ground, LANES, Mode, OVERSAMPLE, ROUND_ROBIN, WANT};
 use super::oracle::Meter;
 
 const READY: Axis = Axis { ready: 1_000, more: 29_000, columns: &[], beside: "", break_it: NO_ORDER };
@@ -9,6 +9,11 @@ const READY: Axis = Axis { ready: 1_000, more: 29_000, columns: &[], beside: "",
 #[tokio::test]
 async fn a_claim_costs_the_same_at_a_thousand_and_at_thirty_thousand_ready() {
     READY.test(Mode::StrictFifo).await;
+}
+
+#[tokio::test]
+async fn a_claim_by_turns_costs_the_same_at_a_thousand_and_at_thirty_thousand_ready() {
+    READY.test(ROUND_ROBIN).await;
 }
 
 /// The checker itself can fail: without the index that the claim relies on it objects to everything but the number of jobs.

@@ -51,6 +51,13 @@ async fn a_dispatcher_behind_the_locks_of_others_reads_no_more_than_they_hold() 
 }
 
 #[tokio::test]
+async fn a_dispatcher_by_turns_behind_the_locks_of_others_reads_no_more_than_they_hold() {
+    for cohorts in [1, 5] {
+        claims_behind_locks_are_full_and_bounded(Mode::RoundRobin(cohorts)).await;
+    }
+}
+
+#[tokio::test]
 async fn the_oracle_sees_a_claim_that_waits_for_locks() {
     let ground = Ground::new(Mode::StrictFifo, 1).await;
     ground.add(2_000, &[]).await;
@@ -99,6 +106,13 @@ async fn together(mode: Mode) {
 #[tokio::test]
 async fn dispatchers_that_start_together_get_full_and_disjoint_claims_and_no_deadlock() {
     together(Mode::StrictFifo).await;
+}
+
+#[tokio::test]
+async fn dispatchers_by_turns_that_start_together_get_full_and_disjoint_claims_and_no_deadlock() {
+    for cohorts in [1, 5] {
+        together(Mode::RoundRobin(cohorts)).await;
+    }
 }
 
 /// A deadlock would be seen.

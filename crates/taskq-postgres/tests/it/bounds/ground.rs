@@ -23,13 +23,19 @@ const ROWS: f64 = 5.0;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     StrictFifo,
+    /// Where each of the worker's actors has so many cohorts with ready jobs.
+    RoundRobin(usize),
 }
+
+/// Fewer lanes than a claim wants jobs.
+pub(crate) const ROUND_ROBIN: Mode = Mode::RoundRobin(5);
 
 /// Columns of rows that differ from those of a ready job of one of the worker's lanes, as SQL over `n`, the row's number.
 pub(crate) type Columns = &'static [(&'static str, &'static str)];
 
 pub(crate) struct Ground {
     pub(crate) scene: Scene,
+    mode: Mode,
     pub(crate) worker: Uuid,
     pub(crate) lanes: usize,
 }
@@ -45,11 +51,11 @@ impl Ground {
                  ALTER TABLE taskq.workers SET (autovacuum_enabled = off)",
             )
             .await;
-        match mode {
-            Mode::StrictFifo => {}
+        if mode != Mode::StrictFifo {
+            scene.run("SELECT * FROM taskq.set_queue('q', 'round_robin')").await;
         }
         let worker = scene.worker(lanes).await;
-        Self { scene, worker, lanes }
+        Self { scene, mode, worker, lanes }
     }
 
     pub(crate) fn dsn(&self) -> &str {
@@ -57,9 +63,13 @@ impl Ground {
     }
 
     /// Adds rows: ready jobs of the worker's lanes by turns, except for what `columns` says.
-    pub(crate) async fn add(&self, count: usize, columns: Columns) {
+    pub(crate) async fn add(&self, count: usize, columns: &[(&str, &str)]) {
         let lanes = self.lanes;
         let actor = format!("'actor' || n % {lanes}");
+        let cohort = match self.mode {
+            Mode::StrictFifo => "''".to_owned(),
+            Mode::RoundRobin(cohorts) => format!("'cohort' || n / {lanes} % {cohorts}"),
+        };
         let mut values: Vec<(&str, &str)> = vec![
             ("id", "taskq.make_id(now(), n)"),
             ("created_at", "now()"),
@@ -67,6 +77,7 @@ impl Ground {
             ("status", "'pending'"),
             ("queue", "'q'"),
             ("actor", &actor),
+            ("cohort", &cohort),
             ("payload", "to_jsonb(n)"),
         ];
         for (column, value) in columns {

@@ -3,6 +3,7 @@
 mod actors;
 mod axis;
 mod cliff;
+mod cohorts;
 mod depth;
 mod dispatchers;
 mod ground;

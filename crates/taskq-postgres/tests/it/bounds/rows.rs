@@ -1,7 +1,7 @@
 //! Rows that are not ready, all of them better placed than those that are.
 
 use super::axis::{Axis, EVERY_STATUS};
-use super::ground::{Columns, Mode};
+use super::ground::{Columns, Mode, ROUND_ROBIN};
 
 const MANY: usize = 5_000;
 
@@ -60,8 +60,18 @@ async fn jobs_scheduled_for_later_do_not_matter() {
 }
 
 #[tokio::test]
+async fn jobs_scheduled_for_later_do_not_matter_to_turns() {
+    SCHEDULED.test(ROUND_ROBIN).await;
+}
+
+#[tokio::test]
 async fn finished_jobs_do_not_matter() {
     FINISHED.test(Mode::StrictFifo).await;
+}
+
+#[tokio::test]
+async fn finished_jobs_do_not_matter_to_turns() {
+    FINISHED.test(ROUND_ROBIN).await;
 }
 
 #[tokio::test]
@@ -70,6 +80,16 @@ async fn running_jobs_do_not_matter() {
 }
 
 #[tokio::test]
+async fn running_jobs_do_not_matter_to_turns() {
+    RUNNING.test(ROUND_ROBIN).await;
+}
+
+#[tokio::test]
 async fn jobs_that_wait_for_their_next_attempt_do_not_matter() {
     RETRIED.test(Mode::StrictFifo).await;
+}
+
+#[tokio::test]
+async fn jobs_that_wait_for_their_next_attempt_do_not_matter_to_turns() {
+    RETRIED.test(ROUND_ROBIN).await;
 }

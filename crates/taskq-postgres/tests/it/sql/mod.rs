@@ -11,6 +11,8 @@ mod isolation;
 mod life;
 pub(crate) mod mutant;
 mod rescue;
+mod rings;
 pub(crate) mod scene;
+mod settle_plans;
 mod turns;
 mod work;

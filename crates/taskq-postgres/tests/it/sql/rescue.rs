@@ -139,28 +139,35 @@ async fn cost_of_a_beat(scene: &Scene, worker: Uuid, attempts: &[Attempt]) -> i6
     least
 }
 
+/// Buffers that a beat with 50 notes touches for a worker that runs 9,951 jobs, with plans made when it ran one.
+async fn cost_of_a_late_beat(mutant: Option<Mutant>) -> i64 {
+    let scene = Scene::new().await;
+    scene.run("ALTER TABLE taskq.jobs SET (autovacuum_enabled = off)").await;
+    if let Some(mutant) = mutant {
+        mutant.apply(&scene).await;
+    }
+    let worker = scene.worker(1).await;
+    scene.enqueue(1, 1).await;
+    let first = claim(&scene.client, worker, 1).await.unwrap();
+    cost_of_a_beat(&scene, worker, &first).await;
+    scene.enqueue(9_950, 1).await;
+    let attempts = claim(&scene.client, worker, 9_950).await.unwrap();
+    cost_of_a_beat(&scene, worker, &attempts[9_900..]).await
+}
+
 /// A row that is re-found by its key and its status must not be looked for among all running rows of the worker.
 #[tokio::test]
 async fn a_beat_costs_what_it_notes_and_not_what_its_worker_runs() {
-    for (mutate, within) in [(false, true), (true, false)] {
-        let scene = Scene::new().await;
-        scene.run("ALTER TABLE taskq.jobs SET (autovacuum_enabled = off)").await;
-        if mutate {
-            Mutant::of("heartbeat")
-                .replace("j.status::text = 'running'", "j.status = 'running'")
-                .apply(&scene)
-                .await;
+    let buffers = cost_of_a_late_beat(None).await;
+    assert!(buffers <= 1_000, "{buffers} buffers");
+    // A session may have to forget its plans, when many others change their catalogs, and then makes better ones.
+    for _ in 0..3 {
+        let by_status = Mutant::of("heartbeat").replace("j.status::text = 'running'", "j.status = 'running'");
+        if cost_of_a_late_beat(Some(by_status)).await > 1_000 {
+            return;
         }
-        let worker = scene.worker(1).await;
-        scene.enqueue(1, 1).await;
-        let first = claim(&scene.client, worker, 1).await.unwrap();
-        // The plans are made now, with one running row.
-        cost_of_a_beat(&scene, worker, &first).await;
-        scene.enqueue(9_950, 1).await;
-        let attempts = claim(&scene.client, worker, 9_950).await.unwrap();
-        let buffers = cost_of_a_beat(&scene, worker, &attempts[9_900..]).await;
-        assert_eq!(buffers <= 1_000, within, "{buffers} buffers");
     }
+    panic!("rows re-found by a status are not seen");
 }
 
 /// Forgetting costs one probe a lost worker, whatever runs, also with plans made when nothing did.

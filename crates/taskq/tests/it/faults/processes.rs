@@ -158,7 +158,12 @@ async fn a_leader_that_was_replaced_while_it_was_stopped_sweeps_nothing() {
     .await;
 
     leads.process.thaw().unwrap();
-    leads.process.wait_for_line("another worker leads", WITHIN).await;
+    // Its next sweep is refused, or its next beat says so, whichever comes first.
+    wait_until("it learns that another leads", WITHIN, async || {
+        let told = |line: &String| line.contains("another worker leads") || line.contains("leads=false");
+        leads.process.stdout().iter().any(told) || leads.process.stderr().iter().any(told)
+    })
+    .await;
     // It beats on, and asks for the leadership at each beat.
     let beaten = scene.taskq.workers().await.unwrap()[0].lease_expires_at;
     wait_until("its next beat", WITHIN, async || {

@@ -102,7 +102,7 @@ async fn calls_whose_replies_are_swallowed_can_be_repeated() {
 
     let mut job = new_job();
     job.idempotency_key = Some(IdempotencyKey::new("once").unwrap());
-    let swallow = scene.proxy.swallow_reply(".enqueue(");
+    let swallow = scene.proxy.swallow_reply(".enqueue_keyed(");
     lost(store.enqueue(vec![job.clone()]).await.map(drop));
     happens(&swallow).await;
     // The same call, and the call of a program that has lost the id with the reply.
@@ -149,7 +149,7 @@ async fn calls_whose_replies_are_swallowed_can_be_repeated() {
 #[tokio::test]
 async fn a_client_repeats_a_keyed_enqueue_whose_reply_is_swallowed_by_itself() {
     let scene = Scene::new().await;
-    let swallow = scene.proxy.swallow_reply(".enqueue(");
+    let swallow = scene.proxy.swallow_reply(".enqueue_keyed(");
     let handle = scene.proxied.enqueue(&Echo).idempotency_key("once").await.unwrap();
     happens(&swallow).await;
     assert_eq!(handle.outcome(), Some(EnqueueOutcome::Created));
