@@ -111,6 +111,6 @@ async fn a_completion_looks_at_the_fence_after_it_has_the_lock() {
     };
     let (stale, again) = ("stale".to_owned(), "stale".to_owned());
     assert_eq!(attempts(None).await, (stale, 1, again));
-    let unfenced = Mutant::of("complete").replace("held.claim_epoch = epoch AND ", "");
+    let unfenced = Mutant::of("settle_each").replace("i.held_epoch = i.epoch AND ", "");
     assert_eq!(attempts(Some(unfenced)).await.2, "applied", "the test sees a completion without its epoch");
 }
