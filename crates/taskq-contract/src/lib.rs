@@ -15,11 +15,13 @@
 
 mod cancel;
 mod claim;
+mod complete;
 mod draft;
 mod enqueue;
 mod events;
 mod harness;
 mod idempotency;
+mod keep;
 mod leader;
 mod leading;
 mod list;

@@ -89,6 +89,33 @@ macro_rules! each_behaviour {
                 a_settlement_leaves_the_other_jobs_alone
                 one_malformed_settlement_refuses_the_call_and_is_named
             }
+            complete {
+                a_completed_job_has_succeeded_with_its_result
+                a_completion_stores_a_result_if_there_is_one
+                a_success_settled_after_its_completion_is_repeated
+                another_outcome_settled_after_a_completion_is_stale
+                a_completion_may_be_repeated
+                a_completion_of_anything_but_the_running_attempt_is_stale
+                a_completion_after_the_lease_is_stale_and_changes_nothing
+                a_completion_of_a_job_that_is_not_there_is_gone
+                a_job_to_be_cancelled_may_still_be_completed
+                a_completed_job_is_not_rescued
+                a_result_beyond_its_bound_is_refused
+            }
+            keep {
+                what_is_kept_is_told
+                a_success_is_deleted_with_its_settlement
+                a_success_takes_its_earlier_attempts_along
+                every_other_end_is_kept
+                a_repeated_success_finds_its_job_gone
+                a_success_twice_in_a_call_counts_once
+                jobs_that_are_kept_and_others_settle_in_one_call
+                many_successes_are_deleted_by_one_call
+                what_does_not_hold_its_fence_deletes_nothing
+                a_job_to_be_cancelled_is_deleted_if_it_succeeds
+                a_completion_deletes_as_well
+                the_key_of_a_job_that_is_gone_still_stands
+            }
             retry {
                 a_failed_attempt_is_tried_again_by_its_policy
                 the_delay_grows_up_to_its_cap
@@ -331,6 +358,8 @@ macro_rules! each_behaviour {
                 a_resumed_queue_is_woken
                 a_queue_whose_mode_changes_is_woken
                 a_resumed_actor_wakes_the_queues_of_its_jobs
+                a_quiet_enqueue_wakes_nobody
+                whoever_enqueued_can_wake_the_others_later
             }
         }
     };

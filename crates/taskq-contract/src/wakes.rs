@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskq_core::model::{Outcome, Status};
+use taskq_core::model::{Notify, Outcome, Status};
 use taskq_core::store::{JobMatch, QueueMode, Wake, Wakes};
 
 use crate::draft::{draft, queue};
@@ -185,4 +185,28 @@ pub(crate) async fn a_resumed_actor_wakes_the_queues_of_its_jobs(scene: Scene<'_
     scene.store.resume(of_actor("a")).await.expect("resuming succeeds");
     wait_for(&mut of_q, ready("q")).await;
     wait_for(&mut of_r, ready("r")).await;
+}
+
+pub(crate) async fn a_quiet_enqueue_wakes_nobody(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    let quiet = || draft().with(|job| job.notify = Notify::None);
+    scene.enqueue([quiet(), quiet().queue("p"), quiet().after(SOON), draft().queue("r")]).await;
+    loop {
+        match wakes.next().await.expect("the hints go on") {
+            Wake::Ready(name) if name == queue("r") => break,
+            wake => assert!(matches!(wake, Wake::Everything), "{wake:?} came of a quiet enqueue"),
+        }
+    }
+}
+
+pub(crate) async fn whoever_enqueued_can_wake_the_others_later(scene: Scene<'_>) {
+    let mut wakes = scene.store.wakes();
+    scene.enqueue([draft().with(|job| job.notify = Notify::None)]).await;
+    scene.store.wake(vec![queue("q"), queue("r")], true).await.expect("waking succeeds");
+    let mut expected = vec![ready("q"), ready("r"), Wake::Due];
+    while !expected.is_empty() {
+        let next = tokio::time::timeout(PATIENCE, wakes.next()).await;
+        let wake = next.expect("every hint comes").expect("the hints go on");
+        expected.retain(|other| *other != wake);
+    }
 }

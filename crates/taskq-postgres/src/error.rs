@@ -63,10 +63,37 @@ pub(crate) fn of_connect(error: tokio_postgres::Error, servers: &str) -> StoreEr
     StoreError::Refused { message: chain(&error) }
 }
 
+/// Types the failure of a call in a transaction of the caller's own.
+pub(crate) fn in_transaction(error: tokio_postgres::Error, schema: &SchemaName) -> StoreError {
+    match error.as_db_error() {
+        Some(db) => of_transaction(db.code().code(), db.message(), db.detail(), schema),
+        None => of_call(error, schema),
+    }
+}
+
+/// Types what a server said of a call in a transaction of the caller's own, whatever driver it came by.
+pub(crate) fn of_transaction(
+    code: &str,
+    message: &str,
+    detail: Option<&str>,
+    schema: &SchemaName,
+) -> StoreError {
+    match code {
+        "25P02" => StoreError::Aborted,
+        // It is the transaction that only reads, not the server.
+        "25006" => StoreError::Database { sqlstate: code.to_owned(), message: message.to_owned() },
+        _ => of_sqlstate(code, message, detail, schema),
+    }
+}
+
 fn of_server(db: &DbError, schema: &SchemaName) -> StoreError {
-    let message = db.message().to_owned();
-    let index = || db.detail().and_then(|detail| detail.parse().ok());
-    match db.code().code() {
+    of_sqlstate(db.code().code(), db.message(), db.detail(), schema)
+}
+
+fn of_sqlstate(code: &str, message: &str, detail: Option<&str>, schema: &SchemaName) -> StoreError {
+    let message = message.to_owned();
+    let index = || detail.and_then(|detail| detail.parse().ok());
+    match code {
         "TQ001" => StoreError::LeaseLost { message },
         "TQ002" => StoreError::Invalid { index: index(), message },
         "TQ003" => StoreError::Unsupported { index: index(), message },

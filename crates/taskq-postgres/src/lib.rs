@@ -10,6 +10,7 @@ mod doctor;
 mod dsn;
 mod engine;
 mod error;
+mod executors;
 mod listen;
 mod migrate;
 mod notify;
@@ -19,9 +20,15 @@ mod store;
 
 pub use connect::ConnectOptions;
 pub use doctor::{Diagnosis, Doctor, Limits, Verdict};
+pub use executors::{CompleteError, CompleteIn, Executor, InTx, Statement};
 pub use migrate::{
     Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus, Migrator,
     Mode, Phase, SchemaStatus, Step,
 };
 pub use schema::{InvalidSchemaName, SchemaName};
 pub use store::PostgresStore;
+
+/// The traits that add methods to other crates' types: calls in a transaction of the caller's own.
+pub mod prelude {
+    pub use crate::executors::{CompleteIn, InTx};
+}

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use taskq_core::model::{NewJob, QueueName, Schedule};
+use taskq_core::model::{NewJob, Notify, QueueName, Schedule};
 use tokio::time::Instant;
 
 /// The shortest time between two wake-ups of one queue.
@@ -101,8 +101,11 @@ impl Throttle {
 }
 
 /// What the enqueue of a job may have to tell of. A job at a given time has no topic: only the server knows
-/// whether that time is near, and it tells of those that are.
+/// whether that time is near, and it tells of those that are. Nor has one that nobody is to be told of.
 pub(crate) fn topic_of(job: &NewJob) -> Option<Topic> {
+    if job.notify == Notify::None {
+        return None;
+    }
     match job.schedule {
         Schedule::Now | Schedule::After(Duration::ZERO) => Some(Topic::Ready(job.queue.clone())),
         Schedule::After(delay) => (delay < SOON).then_some(Topic::Due),

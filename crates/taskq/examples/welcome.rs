@@ -29,7 +29,7 @@ async fn send(job: SendWelcome, ctx: Context) -> JobResult<Receipt> {
 async fn main() -> anyhow::Result<()> {
     let taskq = match std::env::args().nth(1) {
         Some(url) => {
-            TaskQ::migrate(&url).await?;
+            TaskQ::migrate_url(&url).await?;
             TaskQ::connect(&url).await?
         }
         None => TaskQ::in_memory(),

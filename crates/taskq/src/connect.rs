@@ -1,5 +1,6 @@
 //! The way in: a client of a database or of memory.
 
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -10,9 +11,17 @@ use taskq_postgres::{Applied, ConnectOptions, MigrateError, Migrator, PostgresSt
 
 /// A job system: enqueues jobs, waits for them, and is what workers are built on. It is a [`Client`] that knows
 /// how to connect. Cheap to clone; clones share their connections.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct TaskQ {
     client: Client,
+    /// Where the schema is; nothing in memory.
+    origin: Option<Arc<Origin>>,
+}
+
+struct Origin {
+    /// It may hold a password, and is never shown.
+    url: String,
+    schema: SchemaName,
 }
 
 /// Why no connection was made.
@@ -54,7 +63,7 @@ impl TaskQ {
     ///
     /// # Errors
     /// [`ConnectError`] says why not. [`ConnectError::Schema`] asks for `taskq migrate up`, or
-    /// [`migrate`](Self::migrate).
+    /// [`migrate_url`](Self::migrate_url), or says that the program is older than the schema.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -70,28 +79,55 @@ impl TaskQ {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn connect_with(url: &str, options: ConnectOptions) -> Result<Self, ConnectError> {
+        let origin = Origin { url: url.to_owned(), schema: options.schema.clone() };
         let store = PostgresStore::connect(url, options).await?;
-        Ok(Self { client: Client::new(store) })
+        Ok(Self { client: Client::new(store), origin: Some(Arc::new(origin)) })
     }
 
     /// Makes a job system that lives and dies with the process, for tests.
     pub fn in_memory() -> Self {
-        Self { client: Client::new(Arc::new(MemoryStore::new(Clock::system()))) }
+        Self { client: Client::new(Arc::new(MemoryStore::new(Clock::system()))), origin: None }
     }
 
     /// Brings the default schema `taskq` of a database to what this version needs, both phases at once, as
-    /// `taskq migrate up` does. Nothing happens where it is that already. For more, use a
-    /// [`Migrator`](crate::migrate::Migrator).
+    /// `taskq migrate up` does: what a program calls before it [connects](Self::connect). Nothing happens where it is that
+    /// already, and several may call it at once. For more, use a [`Migrator`](crate::migrate::Migrator).
     ///
     /// # Errors
     /// [`MigrateError`] says why not; a migration that failed was rolled back.
-    pub async fn migrate(url: &str) -> Result<Applied, MigrateError> {
+    ///
+    /// # Cancel safety
+    /// Safe to drop: what is being applied is rolled back.
+    pub async fn migrate_url(url: &str) -> Result<Applied, MigrateError> {
         Migrator::new(url, SchemaName::default())?.up(None).await
+    }
+
+    /// Brings the schema that this one was connected to, to what this version needs, as [`migrate_url`](Self::migrate_url)
+    /// does. One that is not yet what it must be is connected to with
+    /// [`check_schema(false)`](ConnectOptions::check_schema). In memory there is nothing to do.
+    ///
+    /// # Errors
+    /// [`MigrateError`] says why not; a migration that failed was rolled back.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: what is being applied is rolled back.
+    pub async fn migrate(&self) -> Result<Applied, MigrateError> {
+        match &self.origin {
+            Some(origin) => Migrator::new(&origin.url, origin.schema.clone())?.up(None).await,
+            None => Ok(Applied::default()),
+        }
     }
 
     /// Returns the client.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+}
+
+impl fmt::Debug for TaskQ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.origin.as_ref().map(|origin| &origin.schema);
+        f.debug_struct("TaskQ").field("schema", &schema).finish_non_exhaustive()
     }
 }
 

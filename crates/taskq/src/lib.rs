@@ -170,6 +170,7 @@ mod connect;
 /// What most programs need.
 pub mod prelude {
     pub use crate::{Client, Context, Handler, Job, JobError, JobHandle, JobResult, TaskQ, Worker};
+    pub use taskq_postgres::prelude::*;
 }
 
 /// Stores, for programs that do without [`TaskQ`] or read what operators read.
@@ -178,7 +179,7 @@ pub mod store {
     pub use taskq_core::store::{
         ActorSummary, CancelOutcome, Cancelled, Count, Ending, EventPage, JobFilter, JobMatch, LeaderSummary,
         QueueMode, QueueSummary, Retried, RetryOutcome, SchemaProblem, Setting, SettingSummary, Stats, Store,
-        StoreError, Sweep, SweepSummary, WorkerState, WorkerSummary,
+        StoreError, Sweep, SweepSummary, Wake, Wakes, WorkerState, WorkerSummary,
     };
     pub use taskq_postgres::PostgresStore;
 }
@@ -199,20 +200,23 @@ pub mod doctor {
 pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{
-    CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, Events, Job, JobHandle, LaneControl,
-    OperateError, QueueChange, RetryMatching, RetryTotals, SetQueue, WaitError,
+    Absence, ActorHandle, Cancel, CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, EnqueueMany,
+    EnqueueRaw, Events, Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, QueueChange,
+    QueueHandle, Retry, RetryMatching, RetryTotals, SessionHandle, SetQueue, WaitError, WakeToken,
 };
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,
     ErrorRecord, EventCursor, EventLevel, EventRecord, FairnessKey, IdempotencyKey, InvalidEventCursor,
-    InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, NewJob, OnFinished, OutcomeKind,
-    PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
+    InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, Keep, NewJob, Notify, OnFinished,
+    OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
 };
 pub use taskq_core::testing;
 pub use taskq_core::worker::{
-    BuildError, Context, DEFAULT_CANCEL_GRACE, DEFAULT_FORCED_GRACE, DEFAULT_GRACE, DEFAULT_LEASE,
-    DEFAULT_SLOTS, Handler, JobError, JobErrorKind, JobResult, RawHandler, RunError, SLOTS_LIMIT,
+    Around, BuildError, Context, DEFAULT_CANCEL_GRACE, DEFAULT_FORCED_GRACE, DEFAULT_GRACE, DEFAULT_LEASE,
+    DEFAULT_SLOTS, Handler, JobError, JobErrorKind, JobResult, Next, RawHandler, RunError, SLOTS_LIMIT,
     ShutdownReport, StopReason, Stopper, Worker, WorkerBuilder, WorkerHandle, install_panic_hook,
 };
 pub use taskq_macros::Job;
-pub use taskq_postgres::{ConnectOptions, InvalidSchemaName, SchemaName};
+pub use taskq_postgres::{
+    CompleteError, CompleteIn, ConnectOptions, Executor, InTx, InvalidSchemaName, SchemaName, Statement,
+};

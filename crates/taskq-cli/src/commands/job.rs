@@ -94,7 +94,7 @@ struct End<'a> {
 pub(super) async fn wait(args: WaitArgs, database: DatabaseSettings) -> Result<Exit, Failure> {
     let client = connect(&database).await?;
     let ending = client.wait_for(args.id, args.timeout).await.map_err(|error| match error {
-        WaitError::NotFound => not_found(args.id),
+        WaitError::Absent(_) => not_found(args.id),
         WaitError::Timeout => {
             let waited = args.timeout.map(parse::format_duration).unwrap_or_default();
             Failure::failed(format!("the job {} has not ended within {waited}; it goes on", args.id))

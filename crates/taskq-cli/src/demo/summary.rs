@@ -180,7 +180,7 @@ fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use taskq::{ActorName, Epoch, ErrorRecord, JobId, Json, QueueName};
+    use taskq::{ActorName, Epoch, ErrorRecord, JobId, Json, Keep, QueueName};
 
     use super::*;
 
@@ -214,6 +214,7 @@ mod tests {
             tags: vec![],
             metadata: None,
             trace_context: None,
+            keep: Keep::All,
         }
     }
 

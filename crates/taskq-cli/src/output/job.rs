@@ -5,7 +5,7 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use serde::Serialize;
 use taskq::store::WorkerState;
-use taskq::{AttemptRecord, Epoch, ErrorRecord, JobRecord, Json, Status, WorkerId};
+use taskq::{AttemptRecord, Epoch, ErrorRecord, JobRecord, Json, Keep, Status, WorkerId};
 
 use super::table::{facts, table};
 use super::text::{brief, maybe_time, plain, time};
@@ -179,6 +179,7 @@ impl JobFacts {
         add("metadata", job.metadata.as_ref().map(ToString::to_string));
         add("progress", job.progress.as_ref().map(ToString::to_string));
         add("trace context", job.trace_context.clone());
+        add("keep", (job.keep == Keep::None).then(|| "none".to_owned()));
         add("payload version", (job.payload_version != 1).then(|| job.payload_version.to_string()));
         facts
     }

@@ -23,6 +23,13 @@ pub enum EnqueueError {
         "`on_finished` says what an idempotency key means, and there is none: add `.idempotency_key(key)`"
     )]
     NoKey,
+    /// One job of several has an idempotency key, and it was not said what a finished job of that key means: it cannot
+    /// fail by itself.
+    #[error(
+        "of several jobs in one call, each with an idempotency key needs `.on_finished(…)`: say what is wanted when the \
+         job of the key has ended"
+    )]
+    NotSaid,
     /// The idempotency key belongs to a job that has ended; nothing was written, and nothing will run. With
     /// [`on_finished`](super::Enqueue::on_finished) this is no error.
     #[error(
@@ -61,7 +68,7 @@ impl EnqueueError {
     /// Says whether the caller's input is at fault, so that the same call fails again.
     pub fn is_invalid_input(&self) -> bool {
         match self {
-            Self::Payload(_) | Self::Metadata(_) | Self::Name(_) | Self::NoKey => true,
+            Self::Payload(_) | Self::Metadata(_) | Self::Name(_) | Self::NoKey | Self::NotSaid => true,
             Self::AlreadyFinished { .. } | Self::Busy { .. } => false,
             Self::Element { error, .. } => error.is_invalid_input(),
             Self::Store(error) => {
@@ -90,9 +97,9 @@ impl EnqueueError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// There is no such job: it never existed, its transaction was not committed, or it was pruned.
-    #[error("there is no such job: it never existed or was pruned")]
-    NotFound,
+    /// The job is not there.
+    #[error("the job is not there: {0}")]
+    Absent(Absence),
     /// The job failed for good.
     #[error("the job failed{}", said(error.as_ref()))]
     Failed {
@@ -126,6 +133,22 @@ pub enum WaitError {
     /// The store refused to answer. An unreachable store is no error but asked again.
     #[error("the store cannot say how the job stands")]
     Store(#[source] Arc<StoreError>),
+}
+
+/// Why a job is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Absence {
+    /// No job of this id was ever committed; the transaction that enqueues it may still be open.
+    #[error("it never existed, or its transaction is not committed")]
+    NeverExisted,
+    /// It ended so long ago that only the archive has it, without what was asked for.
+    #[error("it has ended and was archived")]
+    Archived,
+    /// It keeps nothing ([`Keep::None`](crate::model::Keep::None)): it has succeeded and was deleted with that, unless its
+    /// transaction is not committed. What its handler returned is gone.
+    #[error("it keeps nothing and has succeeded, or its transaction is not committed")]
+    NotKept,
 }
 
 fn as_status(status: Option<Status>) -> String {

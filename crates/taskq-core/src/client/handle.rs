@@ -4,21 +4,35 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::{Client, Job, WaitError};
-use crate::model::{EnqueueOutcome, JobId, Status};
-use crate::store::{CancelOutcome, Ending, StoreError};
+use super::{Absence, Client, Job, WaitError, WakeToken};
+use crate::model::{EnqueueOutcome, JobId, Keep, Status};
+use crate::store::{CancelOutcome, Ending, StoreError, Wake};
 
 /// A job that was enqueued. Cheap to clone; dropping it leaves the job alone.
 pub struct JobHandle<J> {
     id: JobId,
     outcome: Option<EnqueueOutcome>,
+    keep: Keep,
+    /// Who is still to be told of it.
+    owed: Option<Wake>,
     client: Client,
     marker: PhantomData<fn() -> J>,
 }
 
 impl<J: Job> JobHandle<J> {
-    pub(super) fn new(id: JobId, client: Client, outcome: Option<EnqueueOutcome>) -> Self {
-        Self { id, outcome, client, marker: PhantomData }
+    /// Makes the handle of a job that was enqueued elsewhere.
+    pub(super) fn of(client: Client, id: JobId) -> Self {
+        Self { id, outcome: None, keep: J::KEEP, owed: None, client, marker: PhantomData }
+    }
+
+    pub(super) fn enqueued(
+        client: Client,
+        id: JobId,
+        outcome: EnqueueOutcome,
+        keep: Keep,
+        owed: Option<Wake>,
+    ) -> Self {
+        Self { id, outcome: Some(outcome), keep, owed, client, marker: PhantomData }
     }
 
     /// Returns the job's id.
@@ -30,6 +44,12 @@ impl<J: Job> JobHandle<J> {
     /// an id.
     pub fn outcome(&self) -> Option<EnqueueOutcome> {
         self.outcome
+    }
+
+    /// Returns the token that tells the workers of the job, where the enqueue did not
+    /// ([`Notify::None`](crate::model::Notify::None)): to be fired once the job is committed. Else it does nothing.
+    pub fn wake_token(&self) -> WakeToken {
+        WakeToken::new(self.client.clone(), self.owed.clone())
     }
 
     /// Cancels the job: see [`Client::cancel`].
@@ -59,7 +79,7 @@ impl<J: Job> JobHandle<J> {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn wait(&self) -> Result<J::Output, WaitError> {
-        output::<J>(&self.client.wait_for(self.id, None).await?)
+        self.wait_for(None).await
     }
 
     /// Waits like [`wait`](Self::wait), for at most `timeout`.
@@ -70,15 +90,30 @@ impl<J: Job> JobHandle<J> {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<J::Output, WaitError> {
-        output::<J>(&self.client.wait_for(self.id, Some(timeout)).await?)
+        self.wait_for(Some(timeout)).await
     }
 
     /// Asks where the job stands.
     ///
     /// # Errors
-    /// [`WaitError::NotFound`] when there is no such job, [`WaitError::Store`] when the store cannot answer.
+    /// [`WaitError::Absent`] when there is no such job, [`WaitError::Store`] when the store cannot answer.
     pub async fn status(&self) -> Result<Status, WaitError> {
-        self.client.status(self.id).await
+        self.client.status(self.id).await.map_err(|error| self.told(error))
+    }
+
+    async fn wait_for(&self, timeout: Option<Duration>) -> Result<J::Output, WaitError> {
+        let ending = self.client.wait_for(self.id, timeout).await.map_err(|error| self.told(error))?;
+        output::<J>(&ending)
+    }
+
+    /// Says of a job that is not there what the handle knows better.
+    fn told(&self, error: WaitError) -> WaitError {
+        match error {
+            WaitError::Absent(Absence::NeverExisted) if self.keep == Keep::None => {
+                WaitError::Absent(Absence::NotKept)
+            }
+            other => other,
+        }
     }
 }
 
@@ -102,7 +137,14 @@ fn output<J: Job>(ending: &Ending) -> Result<J::Output, WaitError> {
 
 impl<J> Clone for JobHandle<J> {
     fn clone(&self) -> Self {
-        Self { id: self.id, outcome: self.outcome, client: self.client.clone(), marker: PhantomData }
+        Self {
+            id: self.id,
+            outcome: self.outcome,
+            keep: self.keep,
+            owed: self.owed.clone(),
+            client: self.client.clone(),
+            marker: PhantomData,
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! What a type says to be a job.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE};
+use crate::model::{DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, Keep, RetryPolicy};
 
 /// A type whose values are payloads of one actor.
 ///
@@ -22,6 +24,18 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
     /// How many attempts may be made unless the call says otherwise; 1 to 32,767.
     const MAX_ATTEMPTS: i16 = DEFAULT_MAX_ATTEMPTS;
+
+    /// Its priority unless the call says otherwise: within a queue, jobs with a higher one are claimed first.
+    const PRIORITY: i16 = 0;
+
+    /// How long one attempt may take unless the call says otherwise; `None` is for ever.
+    const START_TO_CLOSE: Option<Duration> = None;
+
+    /// When failed attempts are tried again unless the call says otherwise; `None` is [`RetryPolicy::DEFAULT`].
+    const RETRY: Option<RetryPolicy> = None;
+
+    /// What is left of it once it has succeeded, unless the call says otherwise.
+    const KEEP: Keep = Keep::All;
 
     /// The version of the payload's type, at least 1.
     ///

@@ -5,28 +5,34 @@ mod enqueue;
 mod error;
 mod events;
 mod handle;
+mod handles;
 mod job;
 mod operate;
 mod queue;
 mod waiter;
+mod wake;
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use enqueue::Enqueue;
-pub use error::{EnqueueError, WaitError};
+pub use enqueue::{Enqueue, EnqueueMany, EnqueueRaw, Prepared, PreparedMany};
+pub use error::{Absence, EnqueueError, WaitError};
 pub use events::Events;
 pub use handle::JobHandle;
+pub use handles::{ActorHandle, QueueHandle, SessionHandle};
 pub use job::Job;
-pub use operate::{CancelMatching, CancelTotals, LaneControl, OperateError, RetryMatching, RetryTotals};
+pub use operate::{
+    Cancel, CancelMatching, CancelTotals, LaneControl, OperateError, Retry, RetryMatching, RetryTotals,
+};
 pub use queue::{QueueChange, SetQueue};
+pub use wake::WakeToken;
 
 use crate::model::{Enqueued, JobId, NewJob, Status};
 use crate::store::{Ending, Store, StoreError};
 use coalesce::Coalescer;
-use waiter::Waiter;
+use waiter::{NoEnding, Waiter};
 
 /// How long an enqueue with an idempotency key waits for another of the same key.
 const BUSY_LIMIT: Duration = Duration::from_secs(5);
@@ -64,42 +70,26 @@ impl Client {
         Enqueue::new(self.clone(), job)
     }
 
-    /// Enqueues many jobs in one call: all of them or, when one is refused, none.
-    ///
-    /// A call whose answer is lost is repeated once.
-    ///
-    /// # Errors
-    /// [`EnqueueError::Element`] names the first job that is refused.
-    ///
-    /// # Cancel safety
-    /// Dropping the future before it is done leaves it open whether the jobs are written.
-    pub async fn enqueue_many<J: Job>(
-        &self,
-        jobs: impl IntoIterator<Item = impl Borrow<J>>,
-    ) -> Result<Vec<JobHandle<J>>, EnqueueError> {
-        let element = |(index, job): (usize, _)| {
-            enqueue::new_job::<J>(Borrow::borrow(&job))
-                .map_err(|error| EnqueueError::Element { index, error: Box::new(error) })
-        };
-        // Made before the first await, so that neither the iterator nor its items need to be `Send`.
-        let jobs = jobs.into_iter().enumerate().map(element).collect::<Result<Vec<_>, _>>()?;
-        let enqueued = self.enqueue_raw(jobs).await?;
-        let handle = |enqueued: Enqueued| JobHandle::new(enqueued.id, self.clone(), Some(enqueued.outcome));
-        Ok(enqueued.into_iter().map(handle).collect())
+    /// Prepares jobs of one type to be enqueued in one call, all of them or none: await what this returns.
+    pub fn enqueue_many<J: Job>(&self, jobs: impl IntoIterator<Item = impl Borrow<J>>) -> EnqueueMany<J> {
+        EnqueueMany::new(self.clone(), jobs)
     }
 
-    /// Enqueues jobs without a Rust type in one call: all of them or, when one is refused, none. Answers in
-    /// their order.
+    /// Prepares enqueues of one type, each with what was said of it, to be made in one call, all of them or none: await
+    /// what this returns.
     ///
-    /// A call whose answer is lost is repeated once; a job that the lost call had written is answered as
-    /// `Existing` then, as is any job whose id was there before.
-    ///
-    /// # Errors
-    /// [`EnqueueError::Element`] names the first job that the store refuses.
-    ///
-    /// # Cancel safety
-    /// Dropping the future before it is done leaves it open whether the jobs are written.
-    pub async fn enqueue_raw(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EnqueueError> {
+    /// An idempotency key needs its [`on_finished`](Enqueue::on_finished) here, since one job of many cannot fail by
+    /// itself; else the call fails with [`EnqueueError::NotSaid`].
+    pub fn enqueue_all<J: Job>(&self, jobs: impl IntoIterator<Item = Enqueue<J>>) -> EnqueueMany<J> {
+        EnqueueMany::of_prepared(self.clone(), jobs)
+    }
+
+    /// Prepares jobs without a Rust type to be enqueued in one call, all of them or none: await what this returns.
+    pub fn enqueue_raw(&self, jobs: Vec<NewJob>) -> EnqueueRaw {
+        EnqueueRaw::new(self.clone(), jobs)
+    }
+
+    async fn write(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, EnqueueError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -113,7 +103,7 @@ impl Client {
 
     /// Makes a handle for a job that was enqueued elsewhere. Whether it exists shows when it is asked.
     pub fn handle<J: Job>(&self, id: JobId) -> JobHandle<J> {
-        JobHandle::new(id, self.clone(), None)
+        JobHandle::of(self.clone(), id)
     }
 
     /// Waits until a job has ended, whatever its type, for at most `timeout` (`None` waits without end).
@@ -121,7 +111,7 @@ impl Client {
     /// Polls as [`JobHandle::wait`] does, and together with it.
     ///
     /// # Errors
-    /// [`WaitError::NotFound`] when there is no such job, [`WaitError::Timeout`] when it has not ended in time,
+    /// [`WaitError::Absent`] when there is no such job, [`WaitError::Timeout`] when it has not ended in time,
     /// [`WaitError::Store`] when the store refuses to answer. How the job ended is no error here.
     ///
     /// # Cancel safety
@@ -132,17 +122,22 @@ impl Client {
             Some(timeout) => tokio::time::timeout(timeout, wait).await.map_err(|_| WaitError::Timeout)?,
             None => wait.await,
         };
-        answer.map_err(WaitError::Store)?.ok_or(WaitError::NotFound)
+        answer.map_err(|error| match error {
+            NoEnding::Never => WaitError::Absent(Absence::NeverExisted),
+            // Nothing but a success takes a job away.
+            NoEnding::NoMore => WaitError::Absent(Absence::NotKept),
+            NoEnding::Store(error) => WaitError::Store(error),
+        })
     }
 
     /// Asks where a job stands.
     ///
     /// # Errors
-    /// [`WaitError::NotFound`] when there is no such job, [`WaitError::Store`] when the store cannot answer.
+    /// [`WaitError::Absent`] when there is no such job, [`WaitError::Store`] when the store cannot answer.
     pub async fn status(&self, id: JobId) -> Result<Status, WaitError> {
         let endings = self.inner.store.endings(vec![id]).await;
         let endings = endings.map_err(|error| WaitError::Store(Arc::new(error)))?;
-        endings.first().map(|ending| ending.status).ok_or(WaitError::NotFound)
+        endings.first().map(|ending| ending.status).ok_or(WaitError::Absent(Absence::NeverExisted))
     }
 
     async fn enqueue_one(&self, job: NewJob) -> Result<Enqueued, EnqueueError> {

@@ -5,7 +5,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 
 use super::Client;
-use crate::model::{ActorName, InvalidName, JobId, QueueName};
+use crate::model::{InvalidName, JobId};
 use crate::store::{
     Cancelled, CancelledBatch, JobMatch, LanePart, LeaderSummary, Retried, RetriedBatch, Setting,
     SettingSummary, StoreError, SweepSummary, WorkerSummary,
@@ -17,26 +17,10 @@ const IDS: usize = 10_000;
 const BATCH: u32 = 1_000;
 
 impl Client {
-    /// Cancels jobs. Those that have not started end at once; the workers of those that run are told, and theirs end
-    /// within the graces of the worker. Answers in the order of the ids.
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store cannot be reached: some may have been cancelled all the same, and it can be
-    /// repeated. An id that does not exist is no error but an outcome.
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves it open how many of the jobs are cancelled.
-    pub async fn cancel(
-        &self,
-        ids: impl IntoIterator<Item = JobId>,
-        reason: Option<String>,
-    ) -> Result<Vec<Cancelled>, StoreError> {
-        let ids: Vec<_> = ids.into_iter().collect();
-        let mut answers = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(IDS) {
-            answers.extend(self.store().cancel(ids.to_vec(), reason.clone()).await?);
-        }
-        Ok(answers)
+    /// Prepares to cancel jobs: await what this returns. Those that have not started end at once; the workers of those
+    /// that run are told, and theirs end within the graces of the worker.
+    pub fn cancel(&self, ids: impl IntoIterator<Item = JobId>, reason: Option<String>) -> Cancel {
+        Cancel { client: self.clone(), ids: ids.into_iter().collect(), reason }
     }
 
     /// Prepares to cancel the unfinished jobs that match: await what this returns.
@@ -44,39 +28,15 @@ impl Client {
         CancelMatching { client: self.clone(), jobs, reason: None, progress: None }
     }
 
-    /// Makes ended jobs ready again, whatever their end, with a fresh budget of attempts and without their deadline.
-    /// Answers in the order of the ids.
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store cannot be reached: some may be ready all the same. A job that has not ended, or
-    /// does not exist, is no error but an outcome.
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves it open how many of the jobs are ready again.
-    pub async fn retry(&self, ids: impl IntoIterator<Item = JobId>) -> Result<Vec<Retried>, StoreError> {
-        let ids: Vec<_> = ids.into_iter().collect();
-        let mut answers = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(IDS) {
-            answers.extend(self.store().retry(ids.to_vec()).await?);
-        }
-        Ok(answers)
+    /// Prepares to make ended jobs ready again, whatever their end, with a fresh budget of attempts and without their
+    /// deadline: await what this returns.
+    pub fn retry(&self, ids: impl IntoIterator<Item = JobId>) -> Retry {
+        Retry { client: self.clone(), ids: ids.into_iter().collect() }
     }
 
     /// Prepares to make the ended jobs that match ready again: await what this returns.
     pub fn retry_matching(&self, jobs: JobMatch) -> RetryMatching {
         RetryMatching { client: self.clone(), jobs, progress: None }
-    }
-
-    /// Names a queue, to pause or resume it.
-    pub fn queue(&self, name: impl Into<String>) -> LaneControl {
-        let part = QueueName::new(name.into()).map(LanePart::Queue);
-        LaneControl { client: self.clone(), part }
-    }
-
-    /// Names an actor, to pause or resume it.
-    pub fn actor(&self, name: impl Into<String>) -> LaneControl {
-        let part = ActorName::new(name.into()).map(LanePart::Actor);
-        LaneControl { client: self.clone(), part }
     }
 
     /// Lists the worker sessions, oldest first, lost ones included.
@@ -134,6 +94,101 @@ pub struct CancelTotals {
 pub struct RetryTotals {
     /// Jobs that are ready again.
     pub retried: u64,
+}
+
+/// A cancellation by id: await it. Answers in the order of the ids.
+///
+/// Fails with a [`StoreError`] when the store cannot be reached: some may have been cancelled all the same, and it can
+/// be repeated. An id that does not exist is no error but an outcome.
+///
+/// # Cancel safety
+/// Dropping the future leaves it open how many of the jobs are cancelled.
+#[must_use = "jobs are cancelled only when this is awaited"]
+#[derive(Clone)]
+pub struct Cancel {
+    client: Client,
+    ids: Vec<JobId>,
+    reason: Option<String>,
+}
+
+impl Cancel {
+    /// Returns the client that it was prepared with.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the jobs and the reason, for whoever cancels in a transaction of their own.
+    pub fn into_parts(self) -> (Vec<JobId>, Option<String>) {
+        (self.ids, self.reason)
+    }
+}
+
+impl IntoFuture for Cancel {
+    type Output = Result<Vec<Cancelled>, StoreError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(self.ids.len());
+            for ids in self.ids.chunks(IDS) {
+                answers.extend(self.client.store().cancel(ids.to_vec(), self.reason.clone()).await?);
+            }
+            Ok(answers)
+        })
+    }
+}
+
+impl fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancel").field("ids", &self.ids).finish_non_exhaustive()
+    }
+}
+
+/// A retry by id: await it. Answers in the order of the ids.
+///
+/// Fails with a [`StoreError`] when the store cannot be reached: some may be ready all the same. A job that has not
+/// ended, or does not exist, is no error but an outcome.
+///
+/// # Cancel safety
+/// Dropping the future leaves it open how many of the jobs are ready again.
+#[must_use = "jobs are ready again only when this is awaited"]
+#[derive(Clone)]
+pub struct Retry {
+    client: Client,
+    ids: Vec<JobId>,
+}
+
+impl Retry {
+    /// Returns the client that it was prepared with.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the jobs, for whoever retries them in a transaction of their own.
+    pub fn into_ids(self) -> Vec<JobId> {
+        self.ids
+    }
+}
+
+impl IntoFuture for Retry {
+    type Output = Result<Vec<Retried>, StoreError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(self.ids.len());
+            for ids in self.ids.chunks(IDS) {
+                answers.extend(self.client.store().retry(ids.to_vec()).await?);
+            }
+            Ok(answers)
+        })
+    }
+}
+
+impl fmt::Debug for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry").field("ids", &self.ids).finish_non_exhaustive()
+    }
 }
 
 type Progress<T> = Box<dyn FnMut(T) + Send>;
@@ -268,6 +323,10 @@ pub enum OperateError {
 }
 
 impl LaneControl {
+    pub(super) fn new(client: Client, part: Result<LanePart, InvalidName>) -> Self {
+        Self { client, part }
+    }
+
     /// Holds back its jobs: none is claimed any more, what runs goes on, and jobs can be enqueued. Returns whether it
     /// was not paused before.
     ///

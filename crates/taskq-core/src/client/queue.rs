@@ -19,7 +19,7 @@ impl Client {
     /// turns; jobs that are there already are one lane. In [`StrictFifo`](QueueMode::StrictFifo) mode, the default, there
     /// is one order, fairness keys are refused, and those of jobs that are there count no more.
     pub fn set_queue(&self, name: impl Into<String>, mode: QueueMode) -> SetQueue {
-        SetQueue { client: self.clone(), queue: QueueName::new(name.into()), mode, progress: None }
+        SetQueue::new(self.clone(), QueueName::new(name.into()), mode)
     }
 }
 
@@ -49,6 +49,10 @@ pub struct SetQueue {
 }
 
 impl SetQueue {
+    pub(super) fn new(client: Client, queue: Result<QueueName, InvalidName>, mode: QueueMode) -> Self {
+        Self { client, queue, mode, progress: None }
+    }
+
     /// Tells how far it is, after each batch.
     pub fn on_progress(mut self, progress: impl FnMut(QueueChange) + Send + 'static) -> Self {
         self.progress = Some(Box::new(progress));

@@ -19,8 +19,19 @@ const HALVINGS: u32 = 8;
 /// The most jobs that one poll asks for.
 const BATCH: usize = 1_000;
 
-/// A job that has ended, nothing when there is no such job, or why the store cannot say.
-type Answer = Result<Option<Ending>, Arc<StoreError>>;
+/// How a job ended, or why nobody can say.
+type Answer = Result<Ending, NoEnding>;
+
+/// Why the end of a job cannot be said.
+#[derive(Clone, Debug)]
+pub(super) enum NoEnding {
+    /// It is not there, and was not there when it was looked at before.
+    Never,
+    /// It was there and is not there any more.
+    NoMore,
+    /// The store does not say.
+    Store(Arc<StoreError>),
+}
 
 /// Collects those who wait; its task lives only while somebody does.
 pub(super) struct Waiter {
@@ -120,6 +131,8 @@ struct Waiting {
     since: Instant,
     /// `None` while it is being asked for.
     due: Option<Instant>,
+    /// Whether it was there when it was looked at.
+    seen: bool,
     answers: Vec<oneshot::Sender<Answer>>,
 }
 
@@ -139,8 +152,12 @@ impl Polls {
     }
 
     fn add(&mut self, id: JobId, answer: oneshot::Sender<Answer>, now: Instant) {
-        let waiting =
-            self.waiting.entry(id).or_insert(Waiting { since: now, due: None, answers: Vec::new() });
+        let waiting = self.waiting.entry(id).or_insert(Waiting {
+            since: now,
+            due: None,
+            seen: false,
+            answers: Vec::new(),
+        });
         waiting.since = now;
         waiting.due = Some(now);
         waiting.answers.push(answer);
@@ -182,9 +199,16 @@ impl Polls {
                     endings.into_iter().map(|ending| (ending.id, ending)).collect();
                 for id in batch {
                     match endings.remove(&id) {
-                        Some(ending) if ending.status.is_terminal() => self.finish(id, &Ok(Some(ending))),
-                        Some(_) => self.postpone(id, now),
-                        None => self.finish(id, &Ok(None)),
+                        Some(ending) if ending.status.is_terminal() => self.finish(id, &Ok(ending)),
+                        Some(_) => {
+                            self.waiting.entry(id).and_modify(|waiting| waiting.seen = true);
+                            self.postpone(id, now);
+                        }
+                        None => {
+                            let seen = self.waiting.get(&id).is_some_and(|waiting| waiting.seen);
+                            let absent = if seen { NoEnding::NoMore } else { NoEnding::Never };
+                            self.finish(id, &Err(absent));
+                        }
                     }
                 }
             }
@@ -198,7 +222,7 @@ impl Polls {
             Err(error) => {
                 let error = Arc::new(error);
                 for id in batch {
-                    self.finish(id, &Err(Arc::clone(&error)));
+                    self.finish(id, &Err(NoEnding::Store(Arc::clone(&error))));
                 }
             }
         }

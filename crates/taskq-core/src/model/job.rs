@@ -64,6 +64,44 @@ pub struct NewJob {
     pub idempotency_key: Option<IdempotencyKey>,
     /// What a taken key means when its job has ended. Has a meaning only with a key.
     pub on_finished: OnFinished,
+    /// What is left of it once it has succeeded.
+    pub keep: Keep,
+    /// Whether the enqueue tells those who wait for jobs.
+    pub notify: Notify,
+}
+
+/// What is left of a job that has succeeded. Every other end is kept in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keep {
+    /// The job with its result, as long as finished jobs are kept.
+    #[default]
+    All,
+    /// Nothing: the job is deleted as it succeeds, and its result with it.
+    None,
+}
+
+impl Keep {
+    /// Finds what a word names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "all" => Some(Self::All),
+            "none" => Some(Self::None),
+            _ => None,
+        }
+    }
+}
+
+/// Whether an enqueue tells those who wait for jobs. Without being told they find the job when they look next, at the
+/// latest after seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Notify {
+    /// It does, as its transaction commits.
+    #[default]
+    Default,
+    /// It does not. PostgreSQL lets transactions that notify commit one after the other, so those of many sessions at
+    /// once are faster without; whoever enqueued can tell the others afterwards, outside of the transaction.
+    None,
 }
 
 /// What an idempotency key means whose job has ended.
@@ -97,6 +135,8 @@ impl NewJob {
             fairness_key: None,
             idempotency_key: None,
             on_finished: OnFinished::Return,
+            keep: Keep::All,
+            notify: Notify::Default,
         }
     }
 }
@@ -111,6 +151,18 @@ pub enum EnqueueOutcome {
     Existing,
     /// A new job was written, and took its idempotency key over from one that had ended.
     Replaced,
+}
+
+impl EnqueueOutcome {
+    /// Finds the outcome that a word names.
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "created" => Some(Self::Created),
+            "existing" => Some(Self::Existing),
+            "replaced" => Some(Self::Replaced),
+            _ => None,
+        }
+    }
 }
 
 /// The store's answer to one [`NewJob`].
@@ -217,6 +269,8 @@ pub struct JobRecord {
     pub metadata: Option<Json>,
     /// The W3C `traceparent` of the caller.
     pub trace_context: Option<String>,
+    /// What is left of it once it has succeeded.
+    pub keep: Keep,
 }
 
 /// An attempt that did not end its job. The last attempt is on the [`JobRecord`] itself.

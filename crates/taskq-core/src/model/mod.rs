@@ -15,7 +15,7 @@ pub use event::{EventCursor, EventLevel, EventRecord, InvalidEventCursor};
 pub use id::{Epoch, JobId, WorkerId};
 pub use job::{
     AttemptRecord, ClaimedJob, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, JobRecord,
-    NewJob, OnFinished, Schedule,
+    Keep, NewJob, Notify, OnFinished, Schedule,
 };
 pub use json::{Json, JsonError, PAYLOAD_LIMIT, RESULT_LIMIT};
 pub(crate) use name::check as check_name;

@@ -31,11 +31,15 @@ pub struct InvalidRetryPolicy(pub &'static str);
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { base: Duration::from_secs(5), factor: 2.0, cap: Duration::from_hours(1), jitter: 0.2 }
+        Self::DEFAULT
     }
 }
 
 impl RetryPolicy {
+    /// The policy of a job that names none: 5 s, doubled up to 1 h, spread by a fifth.
+    pub const DEFAULT: Self =
+        Self { base: Duration::from_secs(5), factor: 2.0, cap: Duration::from_hours(1), jitter: 0.2 };
+
     /// The longest delay that may be asked for: 366 days.
     pub const LIMIT: Duration = Duration::from_hours(366 * 24);
 
@@ -48,20 +52,39 @@ impl RetryPolicy {
     ///
     /// # Errors
     /// [`InvalidRetryPolicy`] naming the field.
-    pub fn validate(&self) -> Result<(), InvalidRetryPolicy> {
-        if self.base > Self::LIMIT {
+    pub const fn validate(&self) -> Result<(), InvalidRetryPolicy> {
+        if self.base.as_nanos() > Self::LIMIT.as_nanos() {
             return Err(InvalidRetryPolicy("base is longer than 366 days"));
         }
-        if self.cap > Self::LIMIT {
+        if self.cap.as_nanos() > Self::LIMIT.as_nanos() {
             return Err(InvalidRetryPolicy("cap is longer than 366 days"));
         }
-        if !(1.0..=100.0).contains(&self.factor) {
+        // Written so that what is no number is refused as well.
+        if !(self.factor >= 1.0 && self.factor <= 100.0) {
             return Err(InvalidRetryPolicy("factor is not between 1 and 100"));
         }
-        if !(0.0..=1.0).contains(&self.jitter) {
+        if !(self.jitter >= 0.0 && self.jitter <= 1.0) {
             return Err(InvalidRetryPolicy("jitter is not between 0 and 1"));
         }
         Ok(())
+    }
+
+    /// Checks the bounds in a constant, where a policy out of bounds does not compile.
+    ///
+    /// ```compile_fail
+    /// # use taskq_core::model::RetryPolicy;
+    /// const SHRINKS: RetryPolicy = RetryPolicy { factor: 0.5, ..RetryPolicy::DEFAULT }.checked();
+    /// # let _ = SHRINKS;
+    /// ```
+    ///
+    /// # Panics
+    /// Panics when [`validate`](Self::validate) refuses the policy.
+    #[must_use]
+    pub const fn checked(self) -> Self {
+        match self.validate() {
+            Ok(()) => self,
+            Err(InvalidRetryPolicy(problem)) => panic!("{}", problem),
+        }
     }
 
     /// Computes the delay after the `attempt`-th attempt (counted from 1).

@@ -52,6 +52,15 @@ pub enum StoreError {
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
+    /// The caller's transaction was aborted by an error before this call; nothing was done (`25P02`).
+    #[error("the transaction was aborted by an earlier error: roll it back and begin again")]
+    Aborted,
+    /// The store takes part in no transaction; nothing was done.
+    #[error(
+        "the in-memory store takes part in no transaction of a database: await the call without `.in_tx(…)`, or connect \
+         to a database"
+    )]
+    NoTransaction,
     /// Another transaction holds a row or a key for longer than a call waits; nothing was changed (`55P03`).
     #[error("something is locked by another transaction: {message}")]
     Busy {
@@ -90,6 +99,15 @@ impl StoreError {
     /// Says whether the same call may succeed later without anybody changing anything.
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Busy { .. } | Self::TimedOut { .. })
+    }
+
+    /// Returns the SQLSTATE of an error that has no type of its own: `40001` and `40P01` among them, after which a
+    /// transaction is to be rolled back and run again.
+    pub fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Self::Database { sqlstate, .. } => Some(sqlstate),
+            _ => None,
+        }
     }
 
     /// A typed refusal without an element.

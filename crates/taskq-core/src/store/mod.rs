@@ -195,6 +195,19 @@ pub trait Store: Send + Sync + 'static {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<Settled>, StoreError>;
 
+    /// Ends an attempt as succeeded, as [`settle`](Self::settle) would: what a handler does in a transaction of its own
+    /// ([`schema`](Self::schema)), here in a transaction of the store's.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a result that is too large. What comes too late is no error but a reason.
+    async fn complete(
+        &self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError>;
+
     /// Renews a session's lease, stores progress, takes or renews the leader's lease.
     ///
     /// # Errors
@@ -391,6 +404,19 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// Only what any call may meet.
     async fn stats(&self) -> Result<Stats, StoreError>;
+
+    /// Tells those who wait that the queues have ready jobs, and the leader that something may be due: what an enqueue
+    /// with `notify = none` leaves to its caller.
+    ///
+    /// # Errors
+    /// Only what any call may meet.
+    async fn wake(&self, queues: Vec<QueueName>, due: bool) -> Result<(), StoreError>;
+
+    /// Names the database schema whose functions do what this store does, for callers with a transaction of their own;
+    /// `None` when there is none to take part in.
+    fn schema(&self) -> Option<&str> {
+        None
+    }
 
     /// Subscribes to wake-ups. They are hints: everything works without them, later.
     fn wakes(&self) -> Wakes;

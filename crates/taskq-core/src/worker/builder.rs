@@ -4,10 +4,11 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::around::{ErasedAround, Layered};
 use super::attempts::Graces;
 use super::handler::{ErasedHandler, Handlers, Raw, Typed};
 use super::overrides::{BATCH_LIMIT, Overrides, PERIOD_LIMIT};
-use super::{Handler, RawHandler, Worker};
+use super::{Around, Handler, RawHandler, Worker};
 use crate::client::{Client, Job};
 use crate::model::{ActorName, InvalidName, Json, QueueName};
 
@@ -36,6 +37,7 @@ pub struct WorkerBuilder {
     client: Client,
     queues: Vec<(String, u32)>,
     handlers: Vec<Registered>,
+    layers: Vec<Arc<dyn ErasedAround>>,
     lease: Duration,
     grace: Duration,
     graces: Graces,
@@ -120,6 +122,7 @@ impl WorkerBuilder {
             client,
             queues: Vec::new(),
             handlers: Vec::new(),
+            layers: Vec::new(),
             lease: DEFAULT_LEASE,
             grace: DEFAULT_GRACE,
             graces: Graces { cooperative: DEFAULT_CANCEL_GRACE, forced: DEFAULT_FORCED_GRACE },
@@ -143,6 +146,13 @@ impl WorkerBuilder {
     /// Adds the handler of an actor whose jobs have no Rust type.
     pub fn actor(self, actor: impl Into<String>, handler: impl RawHandler) -> Self {
         self.register(actor.into(), None, Arc::new(Raw(handler)))
+    }
+
+    /// Adds code around every attempt of this worker, whatever its handler: see [`Around`]. The first one that is added is
+    /// the outermost.
+    pub fn around(mut self, around: impl Around) -> Self {
+        self.layers.push(Arc::new(around));
+        self
     }
 
     /// Sets how long the session lives without a heartbeat; 1 s to 24 h, default 30 s.
@@ -198,7 +208,13 @@ impl WorkerBuilder {
     /// [`BuildError`] says what is wrong and what to do about it.
     pub fn build(self) -> Result<Worker, BuildError> {
         let queues = checked_queues(self.queues)?;
-        let handlers = checked_handlers(self.handlers, &queues)?;
+        let mut handlers = checked_handlers(self.handlers, &queues)?;
+        if !self.layers.is_empty() {
+            let layers: Arc<[_]> = self.layers.into();
+            for handler in handlers.values_mut() {
+                *handler = Arc::new(Layered::new(Arc::clone(handler), Arc::clone(&layers)));
+            }
+        }
         if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
             return Err(BuildError::Lease { lease: self.lease });
         }

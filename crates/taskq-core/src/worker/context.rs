@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::stop::{Control, StopReason};
 use crate::client::Client;
-use crate::model::{ActorName, ClaimedJob, Epoch, JobId, Json, QueueName};
+use crate::model::{ActorName, ClaimedJob, Epoch, JobId, Json, QueueName, WorkerId};
 
 /// What a handler knows of its attempt. Cheap to clone.
 #[derive(Clone)]
@@ -20,6 +20,7 @@ pub struct Context {
 }
 
 struct Inner {
+    worker: WorkerId,
     job: Facts,
     deadline: Option<Instant>,
     client: Client,
@@ -47,7 +48,7 @@ struct Facts {
 
 impl Context {
     /// Divides a claimed job into its payload and the context of the attempt that begins now.
-    pub(super) fn split(job: ClaimedJob, client: Client, control: Control) -> (Json, Self) {
+    pub(super) fn split(job: ClaimedJob, worker: WorkerId, client: Client, control: Control) -> (Json, Self) {
         let facts = Facts {
             id: job.id,
             queue: job.queue,
@@ -66,7 +67,7 @@ impl Context {
         };
         // A bound beyond what the clock can express is no bound.
         let deadline = facts.start_to_close.and_then(|bound| Instant::now().checked_add(bound));
-        let inner = Inner { job: facts, deadline, client, control, cleanup: OnceLock::new() };
+        let inner = Inner { worker, job: facts, deadline, client, control, cleanup: OnceLock::new() };
         (job.payload, Self { inner: Arc::new(inner) })
     }
 
@@ -88,6 +89,19 @@ impl Context {
     /// Returns the attempt's fence, which tells it apart from every other attempt of the job.
     pub fn epoch(&self) -> Epoch {
         self.inner.job.epoch
+    }
+
+    /// Returns the worker's session. Together with the job's id and the [epoch](Self::epoch) it is what every write of
+    /// the attempt is fenced by.
+    pub fn worker(&self) -> WorkerId {
+        self.inner.worker
+    }
+
+    /// Notes that the attempt's success is written in a transaction of the handler's own, which may be committed before
+    /// the handler returns: a job that the store lists no more is then no sign of a lost claim. For those who write it by
+    /// hand.
+    pub fn note_completed(&self) {
+        self.inner.control.complete();
     }
 
     /// Returns the number of this attempt, from 1. An attempt that burnt nothing shares its number with the

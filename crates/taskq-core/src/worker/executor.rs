@@ -156,7 +156,7 @@ impl Drop for Ending {
 async fn run(inner: &Inner, job: ClaimedJob, control: &Control) -> Option<Outcome> {
     let key = (job.id, job.epoch);
     let handler = inner.handlers.get(&job.actor).cloned();
-    let (payload, ctx) = Context::split(job, inner.client.clone(), control.clone());
+    let (payload, ctx) = Context::split(job, inner.session.id, inner.client.clone(), control.clone());
     let Some(handler) = handler else {
         let message = format!("this worker has no handler for the actor \"{}\"", ctx.actor());
         return Some(JobError::from(message).with_class("no_handler").into_outcome());

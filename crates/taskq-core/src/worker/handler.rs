@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::stop::Control;
 use super::{Context, JobError, JobResult};
 use crate::client::{Client, Job};
-use crate::model::{ActorName, ClaimedJob, Json, RESULT_LIMIT};
+use crate::model::{ActorName, ClaimedJob, Json, RESULT_LIMIT, WorkerId};
 
 /// Runs the jobs of one type.
 ///
@@ -94,15 +94,17 @@ pub(super) struct Raw<H>(pub(super) H);
 
 impl<H: RawHandler> ErasedHandler for Raw<H> {
     fn run(self: Arc<Self>, payload: Json, ctx: Context) -> BoxFuture<'static, JobResult<Option<Json>>> {
-        Box::pin(async move {
-            let result = self.0.run(payload, ctx).await?;
-            match result.as_ref().map(|json| json.as_str().len()) {
-                Some(bytes) if bytes > RESULT_LIMIT => {
-                    Err(invalid_output(format!("the result has {bytes} bytes, more than {RESULT_LIMIT}")))
-                }
-                _ => Ok(result),
-            }
-        })
+        Box::pin(async move { bounded(self.0.run(payload, ctx).await?) })
+    }
+}
+
+/// Refuses a result that is too large to be stored.
+pub(super) fn bounded(result: Option<Json>) -> JobResult<Option<Json>> {
+    match result.as_ref().map(|json| json.as_str().len()) {
+        Some(bytes) if bytes > RESULT_LIMIT => {
+            Err(invalid_output(format!("the result has {bytes} bytes, more than {RESULT_LIMIT}")))
+        }
+        _ => Ok(result),
     }
 }
 
@@ -112,7 +114,7 @@ pub(crate) async fn run_alone<J: Job, H: Handler<J>>(
     job: ClaimedJob,
     client: Client,
 ) -> JobResult<J::Output> {
-    let (payload, ctx) = Context::split(job, client, Control::default());
+    let (payload, ctx) = Context::split(job, WorkerId::new(), client, Control::default());
     let result = Arc::new(Typed::<J, H>::new(handler)).run(payload, ctx.clone()).await;
     if let Some(cleanup) = ctx.begun_cleanup() {
         cleanup.close();

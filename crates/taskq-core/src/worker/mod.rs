@@ -7,6 +7,7 @@
 //! own runtime where it has one, so that handlers cannot starve them. Two more see to what goes wrong: the *reaper* ends
 //! attempts that must end, the *reconciler* compares what runs with what the store thinks runs.
 
+mod around;
 mod attempts;
 mod backoff;
 mod builder;
@@ -35,6 +36,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use around::{Around, Next};
 pub use builder::{
     BuildError, DEFAULT_CANCEL_GRACE, DEFAULT_FORCED_GRACE, DEFAULT_GRACE, DEFAULT_LEASE, DEFAULT_SLOTS,
     SLOTS_LIMIT, WorkerBuilder,

@@ -51,7 +51,7 @@ impl Settler {
         let mut work = vec![batch];
         while let Some(mut batch) = work.pop() {
             match self.call(&batch).await {
-                Ok(answers) => self.done(&batch, &answers),
+                Ok(answered) => self.done(&batch, &answered),
                 Err(error @ StoreError::LeaseLost { .. }) => return Err(error),
                 Err(StoreError::Busy { message }) => {
                     tracing::debug!(message, outcomes = batch.len(), "a job is locked by somebody else");
@@ -89,7 +89,7 @@ impl Settler {
                 }
                 match apart.call(&batch).await {
                     Err(StoreError::Busy { .. }) => {}
-                    Ok(answers) => return apart.done(&batch, &answers),
+                    Ok(answered) => return apart.done(&batch, &answered),
                     Err(error @ StoreError::LeaseLost { .. }) => return apart.session.lose(&error),
                     Err(error) => {
                         for settlement in batch {
@@ -115,7 +115,7 @@ impl Settler {
         let outcome = Outcome::Failed { error, delay: None, is_final: false };
         let batch = vec![Settlement { id, epoch, outcome }];
         match self.call(&batch).await {
-            Ok(answers) => self.done(&batch, &answers),
+            Ok(answered) => self.done(&batch, &answered),
             Err(error @ StoreError::LeaseLost { .. }) => return Err(error),
             Err(error) => {
                 tracing::error!(job = %id, %epoch, %error, "the store refuses that failure as well; the outcome is dropped");
@@ -127,30 +127,36 @@ impl Settler {
     }
 
     /// Calls the store until it can be reached.
-    async fn call(&self, batch: &[Settlement]) -> Result<Vec<Settled>, StoreError> {
+    async fn call(&self, batch: &[Settlement]) -> Result<Answered, StoreError> {
         let mut backoff = Backoff::brisk();
+        let mut repeated = false;
         loop {
             let call = self.session.store.settle(self.session.id, batch.to_vec());
             match self.session.reach.call(call).await {
                 Err(error @ StoreError::Busy { .. }) => return Err(error),
                 Err(error) if error.is_transient() => {
                     tracing::warn!(%error, outcomes = batch.len(), "outcomes cannot be settled; they are kept and tried again");
+                    repeated = true;
                     tokio::time::sleep(backoff.step()).await;
                 }
                 Ok(answers) if answers.len() != batch.len() => {
                     let message = format!("{} outcomes got {} answers", batch.len(), answers.len());
                     return Err(StoreError::Answer { message });
                 }
-                result => return result,
+                Ok(answers) => return Ok(Answered { answers, repeated }),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    fn done(&self, batch: &[Settlement], answers: &[Settled]) {
+    fn done(&self, batch: &[Settlement], answered: &Answered) {
         let (mut due, mut ready) = (false, false);
         let mut stale = Vec::new();
-        for (settlement, answer) in batch.iter().zip(answers) {
+        for (settlement, answer) in batch.iter().zip(&answered.answers) {
             match answer.reason {
+                SettleReason::Gone if self.took_its_job_along(settlement, answered.repeated) => {
+                    self.session.totals.recorded(settlement.outcome.kind());
+                }
                 SettleReason::Applied | SettleReason::Repeated => {
                     self.session.totals.recorded(settlement.outcome.kind());
                     due |= answer.status == Some(Status::Scheduled);
@@ -186,12 +192,27 @@ impl Settler {
         }
     }
 
+    /// Says of a success whose job is gone whether it is the one that ended it: a job that keeps nothing is deleted with
+    /// its success, and here that may have been recorded before, by a call whose answer was lost or by the handler.
+    fn took_its_job_along(&self, settlement: &Settlement, repeated: bool) -> bool {
+        let key = (settlement.id, settlement.epoch);
+        matches!(settlement.outcome, Outcome::Succeeded { .. })
+            && (repeated || self.session.attempts.is_completed(&key))
+    }
+
     fn forget(&self, batch: &[Settlement]) {
         let keys = batch.iter().map(|settlement| (settlement.id, settlement.epoch));
         if self.session.attempts.settled(keys) {
             self.session.slots.wake();
         }
     }
+}
+
+/// What the store said of a batch.
+struct Answered {
+    answers: Vec<Settled>,
+    /// A call before the one that was answered may have taken effect.
+    repeated: bool,
 }
 
 /// Returns how many outcomes make one call.

@@ -31,6 +31,8 @@ pub(super) struct Control(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     reason: OnceLock<StopReason>,
+    /// It may have recorded its success itself.
+    completed: AtomicBool,
     /// Tells the handler, and what it started, that the attempt is to stop.
     cancelled: OnceLock<CancellationToken>,
     /// The handler's future is to be dropped.
@@ -40,6 +42,16 @@ struct Inner {
 }
 
 impl Control {
+    /// Notes that the attempt has written its success in a transaction of its own, committed or not.
+    pub(super) fn complete(&self) {
+        self.0.completed.store(true, Ordering::Release);
+    }
+
+    /// Says whether the attempt may have recorded its success itself, so that the store does not list it any more.
+    pub(super) fn is_completed(&self) -> bool {
+        self.0.completed.load(Ordering::Acquire)
+    }
+
     /// Asks the attempt to end by itself. The first reason stands.
     pub(super) fn ask(&self, reason: StopReason) {
         // Whoever sees the token fire finds the reason.

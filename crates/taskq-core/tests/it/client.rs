@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use taskq_core::client::{EnqueueError, Job, WaitError};
-use taskq_core::model::{JsonError, RetryPolicy, Schedule, Status};
-use taskq_core::store::StoreError;
+use taskq_core::client::{EnqueueError, Job, JobHandle, WaitError};
+use taskq_core::model::{
+    EnqueueOutcome, JsonError, NewJob, Notify, OnFinished, QueueName, RetryPolicy, Schedule, Status,
+};
+use taskq_core::store::{StoreError, Wake};
 use taskq_core::testing;
 
 use crate::jobs::*;
@@ -156,6 +158,53 @@ async fn the_builder_says_what_it_is_told() {
     assert_eq!((job.priority, job.max_attempts, job.retry_policy), (-3, 7, Some(policy)));
     assert_eq!(job.schedule, Schedule::After(Duration::from_secs(9)));
     assert_eq!((job.tags.len(), job.metadata.unwrap().as_str()), (2, r#"{"k":1}"#));
+}
+
+#[tokio::test]
+async fn many_jobs_are_said_the_same_or_each_its_own() {
+    let client = testing::client();
+    let doubles = || (0..3).map(|value| Double { value });
+    let jobs =
+        client.enqueue_many::<Double>(doubles()).queue("bulk").priority(4).tag("t").into_new_jobs().unwrap();
+    let told = |job: &NewJob| (job.queue.as_str().to_owned(), job.priority, job.tags.clone());
+    assert!(jobs.iter().all(|job| told(job) == ("bulk".to_owned(), 4, vec!["t".to_owned()])), "{jobs:?}");
+    assert_eq!(jobs.len(), 3);
+
+    let priority = |value| client.enqueue(&Double { value }).priority(value.try_into().unwrap());
+    let handles = client.enqueue_all((0..3).map(priority)).await.unwrap();
+    for (expected, handle) in (0..).zip(&handles) {
+        assert_eq!(client.store().job(handle.id()).await.unwrap().unwrap().priority, expected);
+    }
+
+    let keyed = || client.enqueue(&Double { value: 1 }).idempotency_key("one");
+    let error = client.enqueue_all([client.enqueue(&Double { value: 0 }), keyed()]).await.unwrap_err();
+    assert!(error.is_invalid_input());
+    let EnqueueError::Element { index: 1, error } = error else { panic!("{error:?}") };
+    assert!(matches!(*error, EnqueueError::NotSaid) && error.to_string().contains("on_finished"), "{error}");
+    let said = || keyed().on_finished(OnFinished::Return);
+    let handles = client.enqueue_all([said(), said()]).await.unwrap();
+    assert_eq!(handles[0].id(), handles[1].id());
+    let outcomes: Vec<_> = handles.iter().filter_map(JobHandle::outcome).collect();
+    assert_eq!(outcomes, [EnqueueOutcome::Created, EnqueueOutcome::Existing]);
+}
+
+#[tokio::test]
+async fn a_quiet_enqueue_is_told_of_by_its_token() {
+    let client = testing::client();
+    let mut wakes = client.store().wakes();
+    let loud = client.enqueue(&Double { value: 1 }).await.unwrap();
+    assert_eq!(wakes.next().await, Some(Wake::Ready(QueueName::new(Double::QUEUE).unwrap())));
+    assert!(loud.wake_token().is_empty());
+    loud.wake_token().fire().await.unwrap();
+
+    let quiet = client.enqueue(&Double { value: 2 }).notify(Notify::None).queue("quiet").await.unwrap();
+    let later = client.enqueue(&Double { value: 3 }).notify(Notify::None).run_in(Duration::from_secs(9));
+    let later = later.await.unwrap();
+    client.enqueue(&Double { value: 4 }).queue("loud").await.unwrap();
+    assert_eq!(wakes.next().await, Some(Wake::Ready(QueueName::new("loud").unwrap())), "and nothing before");
+    later.wake_token().merge(quiet.wake_token()).fire().await.unwrap();
+    assert_eq!(wakes.next().await, Some(Wake::Ready(QueueName::new("quiet").unwrap())));
+    assert_eq!(wakes.next().await, Some(Wake::Due));
 }
 
 #[tokio::test(start_paused = true)]

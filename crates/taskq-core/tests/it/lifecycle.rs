@@ -234,7 +234,7 @@ fn a_worker_ends_when_the_runtime_of_its_handlers_is_gone() {
 async fn a_job_that_does_not_exist_is_not_waited_for() {
     let client = testing::client();
     let error = client.handle::<Double>(JobId::new()).wait().await.unwrap_err();
-    assert!(matches!(error, taskq_core::client::WaitError::NotFound));
+    assert!(matches!(error, taskq_core::client::WaitError::Absent(_)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as it must be")]
 
 mod ahead;
+mod around;
 mod cancel;
 mod client;
 mod engine;

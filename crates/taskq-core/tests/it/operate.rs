@@ -3,9 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use taskq_core::client::{Client, EnqueueError, OperateError, WaitError};
-use taskq_core::model::{EnqueueOutcome, JobId, OnFinished, Status};
-use taskq_core::store::{CancelOutcome, JobMatch, QueueMode, RetryOutcome, WorkerState};
+use taskq_core::client::{Client, EnqueueError, Job, OperateError, WaitError};
+use taskq_core::model::{ActorName, EnqueueOutcome, JobId, OnFinished, QueueName, Status, WorkerId};
+use taskq_core::store::{
+    CancelOutcome, ClaimRequest, JobFilter, JobMatch, QueueMode, QueueSlots, Registration, RetryOutcome,
+    Store, WorkerState,
+};
 use taskq_core::testing;
 use taskq_core::worker::{Context, JobError, Worker, WorkerHandle};
 
@@ -159,7 +162,8 @@ async fn jobs_are_cancelled_and_retried_by_filter_in_batches() {
 async fn what_is_paused_is_not_claimed_until_it_is_resumed() {
     let (_, client) = Probe::simulated().shared();
     let worker = start(&client);
-    for lane in [client.queue(QUEUE), client.actor("double")] {
+    let (queue, actor) = (client.queue(QUEUE), client.actor("double"));
+    for lane in [&*queue, &*actor] {
         assert!(lane.pause().await.unwrap());
         assert!(!lane.pause().await.unwrap());
         let handle = client.enqueue(&Double { value: 1 }).await.unwrap();
@@ -203,6 +207,73 @@ async fn an_operators_retry_overrules_a_final_failure() {
     assert!(handle.wait_timeout(DEADLINE).await.is_err());
     client.retry([handle.id()]).await.unwrap();
     assert_eq!(handle.wait_timeout(DEADLINE).await.unwrap(), 6);
+    worker.stop();
+    worker.join().await.unwrap();
+}
+
+#[tokio::test]
+async fn queues_actors_and_sessions_are_asked_by_name() {
+    let client = testing::client();
+    let (queue, actor) = (client.queue(QUEUE), client.actor(Double::ACTOR));
+    assert_eq!(queue.summary().await.unwrap(), None);
+    assert!(queue.pause().await.unwrap() && !queue.pause().await.unwrap());
+    let job = client.enqueue(&Double { value: 1 }).await.unwrap();
+    client.enqueue(&Note { text: String::new() }).await.unwrap();
+    let summary = queue.summary().await.unwrap().unwrap();
+    assert_eq!((summary.pending.value, summary.paused), (1, true));
+    let any = || JobFilter { limit: 10, ..JobFilter::default() };
+    for jobs in [queue.jobs(any()).await.unwrap(), actor.jobs(any()).await.unwrap()] {
+        assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [job.id()]);
+    }
+    assert!(!actor.is_paused().await.unwrap());
+    assert!(
+        actor.pause().await.unwrap() && actor.is_paused().await.unwrap() && actor.resume().await.unwrap()
+    );
+    assert!(queue.set_mode(QueueMode::RoundRobin).await.unwrap().changed);
+    let both = [queue.matching().unwrap(), actor.matching().unwrap()];
+    assert_eq!(client.cancel_matching(both[0].clone()).await.unwrap().cancelled, 1);
+    assert_eq!(client.retry_matching(both[1].clone()).await.unwrap().retried, 1);
+    assert!(queue.resume().await.unwrap());
+
+    let worker = start(&client);
+    assert_eq!(job.wait_timeout(DEADLINE).await.unwrap(), 1);
+    let id = client.workers().await.unwrap()[0].worker;
+    let session = client.worker(id);
+    assert_eq!((session.id(), session.summary().await.unwrap().unwrap().worker), (id, id));
+    assert_eq!(session.running().await.unwrap(), []);
+    worker.stop();
+    worker.join().await.unwrap();
+    assert_eq!(session.summary().await.unwrap(), None);
+
+    for error in [client.queue("").summary().await.map(drop), client.actor("").is_paused().await.map(drop)] {
+        assert!(matches!(error, Err(OperateError::Name(_))), "{error:?}");
+    }
+    assert!(client.queue("").matching().is_err());
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_session_that_is_ended_run_elsewhere() {
+    let (store, client) = Probe::new().shared();
+    let dead = WorkerId::new();
+    let (queue, actor) = (QueueName::new(QUEUE).unwrap(), ActorName::new(Double::ACTOR).unwrap());
+    let registration = Registration {
+        worker: dead,
+        queues: vec![queue.clone()],
+        actors: vec![actor],
+        lease: Duration::from_hours(1),
+        info: None,
+    };
+    store.register_worker(registration).await.unwrap();
+    let job = client.enqueue(&Double { value: 3 }).await.unwrap();
+    let queues = vec![QueueSlots { queue, slots: 1, turn: None }];
+    let lease = Duration::from_hours(1);
+    store.claim(ClaimRequest { worker: dead, queues, lease, oversample: 2 }).await.unwrap();
+    assert_eq!(client.worker(dead).running().await.unwrap().len(), 1);
+    let worker = start(&client);
+    assert_eq!(client.worker(dead).end().await.unwrap(), 1);
+    assert_eq!(client.worker(dead).end().await.unwrap(), 0);
+    assert_eq!(job.wait_timeout(DEADLINE).await.unwrap(), 3);
+    assert_eq!(client.store().job(job.id()).await.unwrap().unwrap().attempt, 1, "no attempt is burnt");
     worker.stop();
     worker.join().await.unwrap();
 }

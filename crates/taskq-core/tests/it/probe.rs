@@ -264,6 +264,16 @@ impl Store for Probe {
         self.pass(call, deed).await
     }
 
+    async fn complete(
+        &self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError> {
+        self.store().complete(worker, id, epoch, result).await
+    }
+
     async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError> {
         self.pass(Call::Beat(beat.clone()), self.inner.heartbeat(beat)).await
     }
@@ -407,6 +417,10 @@ impl Store for Probe {
 
     async fn stats(&self) -> Result<Stats, StoreError> {
         self.store().stats().await
+    }
+
+    async fn wake(&self, queues: Vec<QueueName>, due: bool) -> Result<(), StoreError> {
+        self.store().wake(queues, due).await
     }
 
     fn wakes(&self) -> Wakes {

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use taskq_core::client::Client;
-use taskq_core::model::{OutcomeKind, Settlement, Status};
+use taskq_core::client::{Absence, Client, WaitError};
+use taskq_core::model::{JobId, Keep, OutcomeKind, Settlement, Status};
+use taskq_core::store::JobFilter;
 use taskq_core::worker::{Context, Worker, WorkerHandle};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -194,6 +195,90 @@ async fn comparisons_reach_back_only_as_far_as_they_must() {
     assert_eq!(since, expected, "the first of all, then one in four, is of everything");
     gate.add_permits(1);
     assert_eq!(handle.wait_timeout(SECOND).await.unwrap(), 1);
+    worker.stop();
+    worker.join().await.unwrap();
+}
+
+/// Completes its job itself, as in a transaction of its own that is committed, and returns when it is let.
+fn start_completing(client: &Client, gate: &Arc<Semaphore>) -> WorkerHandle {
+    let gate = Arc::clone(gate);
+    let handler = move |_: Double, ctx: Context| {
+        let gate = Arc::clone(&gate);
+        async move {
+            let store = ctx.client().store();
+            store.complete(ctx.worker(), ctx.id(), ctx.epoch(), None).await?;
+            ctx.note_completed();
+            gate.acquire().await?.forget();
+            Ok(1)
+        }
+    };
+    Worker::builder(client).queue(QUEUE, 4).handle::<Double>(handler).build().unwrap().start()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_has_completed_its_job_is_left_alone() {
+    let (store, client) = Probe::simulated().shared();
+    let (kept, unkept) = (client.enqueue(&Double { value: 1 }), client.enqueue(&Double { value: 2 }));
+    let (kept, unkept) = (kept.await.unwrap(), unkept.keep(Keep::None).await.unwrap());
+    let gate = Arc::new(Semaphore::new(0));
+    let worker = start_completing(&client, &gate);
+    until_in(SECOND * 20, "both have completed", async || {
+        let left = client.store().jobs(JobFilter { limit: 10, ..JobFilter::default() }).await.unwrap();
+        left.len() == 1 && left[0].status == Status::Succeeded
+    })
+    .await;
+    let before = store.count("held");
+    until_in(SECOND * 300, "several comparisons", async || store.count("held") >= before + 5).await;
+    gate.add_permits(2);
+    until_in(SECOND * 20, "both have returned", async || worker.counts().succeeded == 2).await;
+    worker.stop();
+    let report = worker.join().await.unwrap();
+    assert_eq!(
+        (report.succeeded, report.stale, report.stuck),
+        (2, 0, 0),
+        "repeated, and gone: both are done"
+    );
+    assert_eq!(kept.status().await.unwrap(), Status::Succeeded);
+    let absent = unkept.status().await.unwrap_err();
+    assert!(matches!(absent, WaitError::Absent(Absence::NotKept)), "{absent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_whose_job_is_gone_since_its_answer_was_lost_counts_as_done() {
+    let (store, client) = Probe::simulated().shared();
+    let handle = client.enqueue(&Double { value: 1 }).keep(Keep::None).await.unwrap();
+    let mut left = 1;
+    store.act(move |call| {
+        let lost = matches!(call, Call::Settle(_)) && left > 0;
+        left -= u32::from(lost);
+        lost.then_some(Act::Lose)
+    });
+    let worker = start(&client);
+    until_in(SECOND * 60, "it is settled", async || worker.counts().succeeded == 1).await;
+    worker.stop();
+    let report = worker.join().await.unwrap();
+    assert_eq!((report.succeeded, report.stale, report.unsettled), (1, 0, 0));
+    let absent = handle.wait().await.unwrap_err();
+    assert!(
+        matches!(absent, WaitError::Absent(Absence::NotKept)) && absent.to_string().contains("keeps nothing")
+    );
+}
+
+/// Whoever waits without knowing what is kept has seen the job before it was gone.
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_learns_that_a_job_is_gone_because_nothing_of_it_is_kept() {
+    let (_store, client) = Probe::simulated().shared();
+    let handle = client.enqueue(&Double { value: 1 }).keep(Keep::None).await.unwrap();
+    let waits = {
+        let (client, id) = (client.clone(), handle.id());
+        tokio::spawn(async move { client.wait_for(id, None).await })
+    };
+    tokio::time::sleep(SECOND).await;
+    let worker = start(&client);
+    let absent = waits.await.unwrap().unwrap_err();
+    assert!(matches!(absent, WaitError::Absent(Absence::NotKept)), "{absent:?}");
+    let stranger = client.wait_for(JobId::new(), None).await.unwrap_err();
+    assert!(matches!(stranger, WaitError::Absent(Absence::NeverExisted)), "{stranger:?}");
     worker.stop();
     worker.join().await.unwrap();
 }

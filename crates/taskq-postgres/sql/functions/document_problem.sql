@@ -39,7 +39,8 @@ BEGIN
                     WHEN field = 'notify' AND value #>> '{}' NOT IN ('default', 'none')
                         THEN 'notify is neither "default" nor "none"'
                     WHEN field = 'on_finished' AND value #>> '{}' NOT IN ('return', 'run_again')
-                        THEN 'on_finished is neither "return" nor "run_again"' END
+                        THEN 'on_finished is neither "return" nor "run_again"'
+                    WHEN field = 'keep' AND value #>> '{}' NOT IN ('all', 'none') THEN 'keep is neither "all" nor "none"' END
             WHEN field IN ('priority', 'max_attempts', 'payload_version') THEN CASE
                 WHEN kind = 'null' THEN NULL
                 WHEN kind <> 'number' THEN format('%s is a JSON %s, not a number', field, kind)
@@ -67,7 +68,7 @@ BEGIN
                 problem := "{schema}".fairness_problem(coalesce(job ->> 'queue', 'default'));
             ELSIF field = 'on_finished' AND coalesce(jsonb_typeof(job -> 'idempotency_key'), 'null') = 'null' THEN
                 problem := 'on_finished needs an idempotency_key';
-            ELSIF field IN ('identity_key', 'unique_key', 'keep') THEN
+            ELSIF field IN ('identity_key', 'unique_key') THEN
                 problem := field || ' is not supported by this version';
                 code := 'TQ003';
             END IF;

@@ -6,7 +6,7 @@ RETURNS TABLE (
     nth bigint, id uuid, created_at timestamptz, priority smallint, max_attempts smallint, payload_version integer,
     scheduled_at timestamptz, status "{schema}".job_status, queue text, actor text, payload jsonb,
     schedule_to_close timestamptz, start_to_close interval, retry_policy jsonb, trace_context text, metadata jsonb, tags text[],
-    fairness_key text, cohort text)
+    fairness_key text, cohort text, keep text)
 LANGUAGE sql STABLE
 AS $$
     SELECT d.nth, d.id, now,
@@ -19,7 +19,7 @@ AS $$
         nullif(d.job -> 'retry_policy', 'null'), d.job ->> 'trace_context', nullif(d.job -> 'metadata', 'null'),
         CASE WHEN jsonb_typeof(d.job -> 'tags') = 'array' AND d.job -> 'tags' <> '[]'
             THEN ARRAY(SELECT t.tag FROM jsonb_array_elements_text(d.job -> 'tags') t(tag)) END,
-        d.job ->> 'fairness_key', coalesce(d.job ->> 'fairness_key', '')
+        d.job ->> 'fairness_key', coalesce(d.job ->> 'fairness_key', ''), nullif(d.job ->> 'keep', 'all')
     FROM ROWS FROM (jsonb_array_elements(jobs), unnest(ids)) WITH ORDINALITY d(job, id, nth)
     CROSS JOIN LATERAL (
         SELECT coalesce((d.job ->> 'scheduled_at')::timestamptz, now + (d.job ->> 'delay')::interval, now) AS scheduled_at

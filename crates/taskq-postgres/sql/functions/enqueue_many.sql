@@ -60,10 +60,10 @@ BEGIN
         BEGIN
             INSERT INTO "{schema}".jobs (
                 id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue, actor, payload,
-                schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, fairness_key, cohort)
+                schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, fairness_key, cohort, keep)
             SELECT r.id, r.created_at, r.priority, r.max_attempts, r.payload_version, r.scheduled_at, r.status, r.queue, r.actor,
                 r.payload, r.schedule_to_close, r.start_to_close, r.retry_policy, r.trace_context, r.metadata, r.tags,
-                r.fairness_key, r.cohort
+                r.fairness_key, r.cohort, r.keep
             FROM "{schema}".document_rows(jobs, ids, NULL, now) r
             ORDER BY r.id;
             created := ids;
@@ -76,10 +76,10 @@ BEGIN
         WITH written AS (
             INSERT INTO "{schema}".jobs AS j (
                 id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue, actor, payload,
-                schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, fairness_key, cohort)
+                schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, fairness_key, cohort, keep)
             SELECT r.id, r.created_at, r.priority, r.max_attempts, r.payload_version, r.scheduled_at, r.status, r.queue, r.actor,
                 r.payload, r.schedule_to_close, r.start_to_close, r.retry_policy, r.trace_context, r.metadata, r.tags,
-                r.fairness_key, r.cohort
+                r.fairness_key, r.cohort, r.keep
             FROM "{schema}".document_rows(jobs, ids, passed_over, now) r
             ORDER BY r.id, r.nth
             ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING

@@ -34,6 +34,7 @@ BEGIN
                 AND (s.scheduled_at IS NULL
                     OR s.scheduled_at BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59+00' AND s.delay IS NULL)
                 AND (s.delay IS NULL OR s.delay BETWEEN '0' AND '36600 days')
+                AND (s.keep IS NULL OR s.keep IN ('all', 'none'))
                 AND (s.fairness_key IS NULL
                     OR octet_length(s.fairness_key) BETWEEN 1 AND 255 AND s.fairness_key !~ '[\x01-\x1f\x7f]')
                 AND num_nonnulls(s.schedule_to_close, s.start_to_close, s.retry_policy, s.trace_context, s.metadata, s.tags) = 0,
@@ -63,12 +64,12 @@ BEGIN
     BEGIN
         INSERT INTO "{schema}".jobs (
             id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue, actor, payload,
-            schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, fairness_key, cohort)
+            schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags, fairness_key, cohort, keep)
         SELECT s.id, now, coalesce(s.priority, 0::smallint), coalesce(s.max_attempts, 20::smallint), coalesce(s.payload_version, 1),
             t.scheduled_at, CASE WHEN t.scheduled_at > now THEN 'scheduled' ELSE 'pending' END::"{schema}".job_status,
             coalesce(s.queue, 'default'), s.actor, s.payload, s.schedule_to_close, s.start_to_close,
             nullif(s.retry_policy, 'null'), s.trace_context, nullif(s.metadata, 'null'), nullif(s.tags, '{}'),
-            s.fairness_key, coalesce(s.fairness_key, '')
+            s.fairness_key, coalesce(s.fairness_key, ''), nullif(s.keep, 'all')
         FROM pg_temp."{schema}_staged" s
         CROSS JOIN LATERAL (SELECT coalesce(s.scheduled_at, now + s.delay, now) AS scheduled_at) t;
     EXCEPTION WHEN unique_violation THEN

@@ -26,7 +26,8 @@ BEGIN
         trace_context     text COLLATE "C",
         metadata          jsonb,
         tags              text[] COLLATE "C",
-        fairness_key      text COLLATE "C"
+        fairness_key      text COLLATE "C",
+        keep              text COLLATE "C"
     ) ON COMMIT DELETE ROWS;
 END
 $$;

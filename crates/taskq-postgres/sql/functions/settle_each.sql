@@ -1,8 +1,9 @@
 -- Records what became of attempts, whatever it is: one row per outcome, in their order. `reason` is applied; repeated
 -- (this attempt had recorded this outcome already); stale (the fence (id, epoch, worker) does not hold, or the worker's
 -- lease has ended); gone (no such job). Only applied changes anything, and only it is accepted.
--- A job whose cancellation was asked for ends cancelled instead of being tried again.
--- Called by: settle_batch, which has checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
+-- A job whose cancellation was asked for ends cancelled instead of being tried again. One that keeps nothing is deleted as
+-- it succeeds, with its attempts; its status is answered as that of any success.
+-- Called by: settle_batch and complete, which have checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
 -- jobs_pkey, workers_pkey, job_attempts_pkey, cancel_requests_pkey.
 --
 -- First the rows are locked and read; then, in a statement of its own whose snapshot is younger than the
@@ -26,10 +27,11 @@ DECLARE
     held_epochs bigint[];
     held_workers uuid[];
     phases smallint[];
+    unkept boolean[];
 BEGIN
     SELECT array_agg(o.nth), array_agg(o.id), array_agg(o.epoch), array_agg(o.outcome), array_agg(o.doc),
-        array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker), array_agg(l.phase)
-    INTO nths, ids, epochs, outcomes, details, tids, statuses, held_epochs, held_workers, phases
+        array_agg(l.tid), array_agg(l.status), array_agg(l.epoch), array_agg(l.worker), array_agg(l.phase), array_agg(l.unkept)
+    INTO nths, ids, epochs, outcomes, details, tids, statuses, held_epochs, held_workers, phases, unkept
     FROM (
         SELECT u.nth, u.id, u.epoch, u.outcome, u.doc
         FROM unnest(ids, epochs, outcomes, details) WITH ORDINALITY u(id, epoch, outcome, doc, nth)
@@ -37,7 +39,7 @@ BEGIN
     ) o
     LEFT JOIN LATERAL (
         SELECT j.ctid AS tid, j.status::text AS status, j.claim_epoch AS epoch, j.locked_by_worker AS worker,
-            j.cancel_phase AS phase
+            j.cancel_phase AS phase, j.keep = 'none' AS unkept
         FROM "{schema}".jobs j
         WHERE j.id = o.id
         FOR NO KEY UPDATE OF j
@@ -52,12 +54,13 @@ BEGIN
         WITH fenced AS (
             SELECT i.*, coalesce(alive AND i.status = 'running' AND i.held_epoch = i.epoch AND i.held_worker = worker,
                 false) AS holds
-            FROM unnest(nths, ids, epochs, outcomes, details, tids, statuses, held_epochs, held_workers, phases)
-                i(nth, id, epoch, outcome, doc, tid, status, held_epoch, held_worker, phase)
+            FROM unnest(nths, ids, epochs, outcomes, details, tids, statuses, held_epochs, held_workers, phases, unkept)
+                i(nth, id, epoch, outcome, doc, tid, status, held_epoch, held_worker, phase, unkept)
         ), ranked AS (
             -- Of several outcomes of one attempt in this call, the first one counts.
             SELECT f.*, f.holds AND row_number() OVER attempt = 1 AS applies,
-                f.outcome = 'succeeded' AND f.doc IS NULL AS plain
+                f.outcome = 'succeeded' AND f.doc IS NULL AND f.unkept IS NOT TRUE AS plain,
+                f.outcome = 'succeeded' AND f.unkept IS TRUE AS drops
             FROM fenced f
             WINDOW attempt AS (PARTITION BY f.id, f.holds ORDER BY f.nth)
         ), timed AS MATERIALIZED (
@@ -110,12 +113,18 @@ BEGIN
                         THEN "{schema}".error_record(d.doc -> 'error')
                     ELSE j.error END
             FROM decided d
-            WHERE j.ctid = d.tid AND d.applies AND NOT d.plain
+            WHERE j.ctid = d.tid AND d.applies AND NOT d.plain AND NOT d.drops
         ), ended AS (
             -- Successes with nothing to add, the bulk of most calls, by a list of addresses instead of one by one.
             UPDATE "{schema}".jobs j
             SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = NULL, error = NULL
             WHERE j.ctid = ANY (ARRAY(SELECT d.tid FROM decided d WHERE d.applies AND d.plain))
+        ), gone AS (
+            DELETE FROM "{schema}".jobs j WHERE j.ctid = ANY (ARRAY(SELECT d.tid FROM decided d WHERE d.applies AND d.drops))
+        ), history AS (
+            -- Only a later attempt has earlier ones.
+            DELETE FROM "{schema}".job_attempts a
+            WHERE a.job_id = ANY (ARRAY(SELECT d.id FROM decided d WHERE d.applies AND d.drops AND d.epoch <> 1))
         ), attempts AS (
             INSERT INTO "{schema}".job_attempts (job_id, epoch, attempt, outcome, worker, started_at, finished_at, error)
             SELECT d.id, d.epoch, d.attempt, d.outcome, worker, d.started_at, now,

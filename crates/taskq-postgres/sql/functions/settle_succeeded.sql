@@ -1,7 +1,7 @@
 -- Ends attempts as succeeded, all of them or none: true when every one held its fence and nobody had asked to cancel it,
--- else nothing has changed. A detail may carry the attempt's `result`.
+-- else nothing has changed. A detail may carry the attempt's `result`. Jobs that keep nothing are deleted.
 -- Called by: settle_batch, which has checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
--- jobs_pkey, workers_pkey, settings_pkey.
+-- jobs_pkey, workers_pkey, settings_pkey, job_attempts_pkey.
 --
 -- Nearly every call of a worker reports just that, so it is one statement that locks, compares the fence and updates at
 -- once. What it did is undone when the worker's lease turns out to have ended, or an attempt did not hold its fence:
@@ -21,6 +21,7 @@ DECLARE
     ended_ids uuid[];
     ended_epochs bigint[];
     ended bigint;
+    attempts integer[];
     alive boolean;
     tell boolean;
 BEGIN
@@ -30,9 +31,11 @@ BEGIN
             SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = NULL, error = NULL
             -- The status as text: an index on running jobs must not offer itself for this probe by primary key.
             WHERE j.id = ANY (ids) AND j.status::text = 'running' AND j.locked_by_worker = worker AND j.cancel_phase IS NULL
+                AND j.keep IS NULL
             RETURNING j.id, j.claim_epoch
         )
         SELECT array_agg(e.id), array_agg(e.claim_epoch) INTO ended_ids, ended_epochs FROM ended e;
+        ended := coalesce(cardinality(ended_ids), 0);
     ELSE
         expiry := "{schema}".result_expiry(now);
         UPDATE "{schema}".jobs j
@@ -44,8 +47,26 @@ BEGIN
         ) o
         -- Not `j.id = o.id`, which would let the planner read all jobs in the order of their ids instead.
         WHERE j.id = ANY (ARRAY[o.id]) AND j.status::text = 'running' AND j.claim_epoch = o.epoch
-            AND j.locked_by_worker = worker AND j.cancel_phase IS NULL;
+            AND j.locked_by_worker = worker AND j.cancel_phase IS NULL AND j.keep IS NULL;
         GET DIAGNOSTICS ended = ROW_COUNT;
+    END IF;
+    IF ended = 0 THEN
+        -- None of them is kept: they may all be such that keep nothing. Some of each are for settle_each, which locks
+        -- them in one order.
+        WITH gone AS (
+            DELETE FROM "{schema}".jobs j
+            WHERE j.id = ANY (ids) AND j.status::text = 'running' AND j.locked_by_worker = worker AND j.cancel_phase IS NULL
+                AND j.keep = 'none'
+            RETURNING j.id, j.claim_epoch, j.attempt
+        )
+        SELECT array_agg(g.id), array_agg(g.claim_epoch), array_agg(g.attempt) INTO ended_ids, ended_epochs, attempts FROM gone g;
+        SELECT count(*) INTO ended
+        FROM unnest(ended_ids, ended_epochs) e(id, epoch) JOIN unnest(ids, epochs) u(id, epoch) USING (id, epoch);
+        -- Only a later attempt has earlier ones.
+        IF 1 <> ANY (ended_epochs) THEN
+            DELETE FROM "{schema}".job_attempts a
+            WHERE a.job_id = ANY (ARRAY(SELECT e.id FROM unnest(ended_ids, ended_epochs) e(id, epoch) WHERE e.epoch <> 1));
+        END IF;
     END IF;
     -- Looked at after the locks were waited for: a lease that ended meanwhile counts as ended.
     SELECT w.state = 'active' AND w.lease_expires_at > "{schema}".clock_now(),
@@ -58,9 +79,10 @@ BEGIN
     END IF;
     IF tell THEN
         INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
-        SELECT u.id, now, 'succeeded', jsonb_build_object('epoch', u.epoch, 'attempt', j.attempt)
+        SELECT u.id, now, 'succeeded', jsonb_build_object('epoch', u.epoch, 'attempt', coalesce(g.attempt, j.attempt))
         FROM unnest(ids, epochs) u(id, epoch)
-        CROSS JOIN LATERAL (SELECT j.attempt FROM "{schema}".jobs j WHERE j.id = u.id OFFSET 0) j;
+        LEFT JOIN unnest(ended_ids, attempts) g(id, attempt) ON g.id = u.id
+        LEFT JOIN LATERAL (SELECT j.attempt FROM "{schema}".jobs j WHERE j.id = u.id OFFSET 0) j ON true;
     END IF;
     RETURN true;
 EXCEPTION WHEN SQLSTATE 'TQ000' THEN

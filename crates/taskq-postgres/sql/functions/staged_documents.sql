@@ -17,7 +17,7 @@ BEGIN
                 ('scheduled_at', to_jsonb(s.scheduled_at)), ('delay', to_jsonb(s.delay)),
                 ('schedule_to_close', to_jsonb(s.schedule_to_close)), ('start_to_close', to_jsonb(s.start_to_close)),
                 ('retry_policy', s.retry_policy), ('trace_context', to_jsonb(s.trace_context)), ('metadata', s.metadata),
-                ('tags', to_jsonb(s.tags)), ('fairness_key', to_jsonb(s.fairness_key))
+                ('tags', to_jsonb(s.tags)), ('fairness_key', to_jsonb(s.fairness_key)), ('keep', to_jsonb(s.keep))
             ) f(field, value)
             WHERE f.value IS NOT NULL
         ) d;

@@ -10,7 +10,8 @@ SELECT j.id, j.queue, j.actor, j.status::text, j.priority, j.attempt, j.max_atte
         'factor', coalesce(j.retry_policy -> 'factor', '2'),
         'cap', coalesce(extract(epoch FROM (j.retry_policy ->> 'cap')::interval), 3600)::text || ' seconds',
         'jitter', coalesce(j.retry_policy -> 'jitter', '0.2')) END AS retry_policy,
-    j.fairness_key, j.error, j.result, j.result_expires_at, j.progress, j.tags, j.metadata, j.trace_context
+    j.fairness_key, j.error, j.result, j.result_expires_at, j.progress, j.tags, j.metadata, j.trace_context,
+    coalesce(j.keep, 'all') AS keep
 FROM "{schema}".jobs j
 WHERE j.id = ANY ($1)
 ORDER BY j.id DESC;

@@ -33,6 +33,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "clip.sql",
     "clock.sql",
     "clock_now.sql",
+    "complete.sql",
     "delay_problem.sql",
     "detail_problem.sql",
     "document_problem.sql",

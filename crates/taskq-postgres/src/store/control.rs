@@ -123,7 +123,7 @@ fn answer<O>(
 }
 
 /// A reason is told, not matched: what PostgreSQL cannot store is replaced.
-fn printable(reason: Option<String>) -> Option<String> {
+pub(crate) fn printable(reason: Option<String>) -> Option<String> {
     reason.map(|text| if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text })
 }
 

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
-use taskq_core::model::{EnqueueOutcome, Enqueued, FairnessKey, NewJob, OnFinished, Schedule, Status};
+use taskq_core::model::{EnqueueOutcome, Enqueued, FairnessKey, Keep, NewJob, OnFinished, Schedule, Status};
 use taskq_core::store::StoreError;
 use tokio_postgres::Row;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -96,7 +96,7 @@ impl Calls {
 }
 
 /// The columns of the statement that copies.
-const TYPES: [Type; 18] = [
+const TYPES: [Type; 19] = [
     Type::INT4,
     Type::UUID,
     Type::TEXT,
@@ -115,6 +115,7 @@ const TYPES: [Type; 18] = [
     Type::JSONB,
     Type::TEXT_ARRAY,
     Type::TEXT,
+    Type::TEXT,
 ];
 
 /// A row of the staging table.
@@ -132,6 +133,7 @@ struct Staged<'a> {
     metadata: Option<JsonbRef<'a>>,
     tags: Option<&'a [String]>,
     fairness_key: Option<&'a str>,
+    keep: Option<&'static str>,
     job: &'a NewJob,
 }
 
@@ -147,7 +149,7 @@ impl<'a> Staged<'a> {
             queue: job.queue.as_str(),
             actor: job.actor.as_str(),
             payload: JsonbRef(&job.payload),
-            notify: (notify == Notify::None).then_some("none"),
+            notify: (notify == Notify::None || job.notify == Notify::None).then_some("none"),
             scheduled_at: match job.schedule {
                 Schedule::At(time) => Some(Time(time)),
                 Schedule::Now | Schedule::After(_) => None,
@@ -162,12 +164,13 @@ impl<'a> Staged<'a> {
             metadata: job.metadata.as_ref().map(JsonbRef),
             tags: (!job.tags.is_empty()).then_some(job.tags.as_slice()),
             fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
+            keep: (job.keep == Keep::None).then_some("none"),
             job,
         })
     }
 
     /// The fields in the order of the columns.
-    fn fields(&self) -> [&(dyn ToSql + Sync); 18] {
+    fn fields(&self) -> [&(dyn ToSql + Sync); 19] {
         [
             &self.nth,
             &self.job.id.0,
@@ -187,6 +190,7 @@ impl<'a> Staged<'a> {
             &self.metadata,
             &self.tags,
             &self.fairness_key,
+            &self.keep,
         ]
     }
 }
@@ -212,6 +216,8 @@ fn is_stageable(job: &NewJob) -> bool {
         fairness_key: _,
         idempotency_key: None,
         on_finished: OnFinished::Return,
+        keep: _,
+        notify: _,
     } = job
     else {
         return false;

@@ -1,11 +1,14 @@
 //! The JSON documents of the protocol.
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::ser::SerializeSeq;
+pub(super) use taskq_core::model::Notify;
 use taskq_core::model::{
-    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, NewJob, OnFinished,
-    Outcome, RetryPolicy, Schedule, Settlement,
+    DEFAULT_MAX_ATTEMPTS, Epoch, ErrorRecord, FairnessKey, IdempotencyKey, JobId, Json, Keep, NewJob,
+    OnFinished, Outcome, RetryPolicy, Schedule, Settlement,
 };
 use taskq_core::store::{Progress, StoreError};
 use uuid::Uuid;
@@ -14,13 +17,6 @@ use crate::codec::{JsonbText, interval_text};
 
 /// The largest document that one call may carry: PostgreSQL's own limit for the elements of an array.
 const LIMIT: usize = 255 * 1024 * 1024;
-
-/// Whether a job's document asks for a wake-up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Notify {
-    Default,
-    None,
-}
 
 #[derive(Serialize)]
 struct JobDocument<'a> {
@@ -58,6 +54,8 @@ struct JobDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     on_finished: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    keep: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     notify: Option<&'static str>,
 }
 
@@ -88,13 +86,14 @@ impl<'a> JobDocument<'a> {
             fairness_key: job.fairness_key.as_ref().map(FairnessKey::as_str),
             idempotency_key: job.idempotency_key.as_ref().map(IdempotencyKey::as_str),
             on_finished: (job.on_finished == OnFinished::RunAgain).then_some("run_again"),
-            notify: (notify == Notify::None).then_some("none"),
+            keep: (job.keep == Keep::None).then_some("none"),
+            notify: (notify == Notify::None || job.notify == Notify::None).then_some("none"),
         }
     }
 }
 
 /// Refuses what the server could not, because a document cannot say it.
-pub(super) fn check_jobs<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Result<(), StoreError> {
+pub(crate) fn check_jobs<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Result<(), StoreError> {
     for (index, job) in jobs.into_iter().enumerate() {
         // The server could not even parse the document, and would not say which one it was.
         let mut texts = job.tags.iter().chain(&job.trace_context);
@@ -112,14 +111,14 @@ pub(super) fn check_jobs<'a>(jobs: impl IntoIterator<Item = &'a NewJob>) -> Resu
 }
 
 /// Writes the document of `enqueue`.
-pub(super) fn of_job(job: &NewJob, notify: Notify) -> Result<JsonbText, StoreError> {
+pub(crate) fn of_job(job: &NewJob, notify: Notify) -> Result<JsonbText, StoreError> {
     let text = serde_json::to_string(&JobDocument::of(job, notify));
     text.map(JsonbText).map_err(|error| StoreError::invalid(format!("no JSON document: {error}")))
 }
 
 /// Writes the documents of `enqueue_many`.
-pub(super) fn of_jobs(jobs: &[(NewJob, Notify)]) -> Result<JsonbText, StoreError> {
-    write(jobs.iter().map(|(job, notify)| JobDocument::of(job, *notify)))
+pub(crate) fn of_jobs<N: Borrow<NewJob>>(jobs: &[(N, Notify)]) -> Result<JsonbText, StoreError> {
+    write(jobs.iter().map(|(job, notify)| JobDocument::of(job.borrow(), *notify)))
 }
 
 /// What of an outcome is neither its job, its epoch nor its word.

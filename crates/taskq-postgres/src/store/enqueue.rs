@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskq_core::model::{EnqueueOutcome, Enqueued, JobId, NewJob, OnFinished, Schedule, Status};
+use taskq_core::model::{EnqueueOutcome, Enqueued, JobId, Keep, NewJob, OnFinished, Schedule, Status};
 use taskq_core::store::StoreError;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
@@ -81,7 +81,8 @@ impl Calls {
     /// Writes one job of common fields, without a document.
     async fn write_plain(&self, job: &NewJob, notify: Notify) -> Result<Enqueued, StoreError> {
         let (queue, actor) = (job.queue.as_str(), job.actor.as_str());
-        let (payload, wakes) = (JsonbRef(&job.payload), notify == Notify::Default);
+        let wakes = notify == Notify::Default && job.notify == Notify::Default;
+        let payload = JsonbRef(&job.payload);
         let rows = self
             .client
             .query(
@@ -106,7 +107,7 @@ impl Calls {
     }
 
     /// Sends a wake-up at the end of its window, unless one is on its way already.
-    fn wake_later(self: &Arc<Self>, topic: Topic) {
+    pub(super) fn wake_later(self: &Arc<Self>, topic: Topic) {
         let Some(due) = self.throttle.trail(&topic, Instant::now()) else {
             return;
         };
@@ -148,6 +149,8 @@ fn is_plain(job: &NewJob) -> bool {
         idempotency_key: None,
         // Without a key it has no meaning, and the server says so.
         on_finished: OnFinished::Return,
+        keep: Keep::All,
+        notify: _,
     } = job
     else {
         return false;

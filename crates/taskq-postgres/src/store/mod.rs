@@ -9,6 +9,7 @@ mod observe;
 mod settings;
 mod statements;
 mod sweeps;
+mod wake;
 mod work;
 mod worker;
 
@@ -20,8 +21,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use taskq_core::model::{
-    ActorName, AttemptRecord, Enqueued, EventCursor, JobId, JobRecord, NewJob, QueueName, Settled,
-    Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, Epoch, EventCursor, JobId, JobRecord, Json, NewJob, QueueName,
+    Settled, Settlement, WorkerId,
 };
 use taskq_core::store::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
@@ -30,6 +31,8 @@ use taskq_core::store::{
     SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
 };
 
+pub(crate) use self::control::printable;
+pub(crate) use self::documents::{check_jobs, of_job, of_jobs};
 use self::statements::Statements;
 use crate::connect::ConnectOptions;
 use crate::dsn::{Dsn, Role};
@@ -154,6 +157,16 @@ impl Store for PostgresStore {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<Settled>, StoreError> {
         self.run(|calls| calls.settle(worker, settlements)).await
+    }
+
+    async fn complete(
+        &self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError> {
+        self.run(|calls| calls.complete(worker, id, epoch, result)).await
     }
 
     async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError> {
@@ -284,6 +297,14 @@ impl Store for PostgresStore {
 
     async fn stats(&self) -> Result<Stats, StoreError> {
         self.run(Calls::stats).await
+    }
+
+    async fn wake(&self, queues: Vec<QueueName>, due: bool) -> Result<(), StoreError> {
+        self.run(|calls| calls.wake(queues, due)).await
+    }
+
+    fn schema(&self) -> Option<&str> {
+        Some(self.calls.schema.as_str())
     }
 
     fn wakes(&self) -> Wakes {

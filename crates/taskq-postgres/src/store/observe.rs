@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use taskq_core::model::{
-    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, OutcomeKind, QueueName,
+    ActorName, AttemptRecord, Epoch, ErrorRecord, JobId, JobRecord, Json, Keep, OutcomeKind, QueueName,
     RetryPolicy, Status, WorkerId,
 };
 use taskq_core::store::{
@@ -206,6 +206,8 @@ fn record(row: &Row) -> Result<JobRecord, StoreError> {
         tags: c.read::<Option<Vec<String>>>()?.unwrap_or_default(),
         metadata: json(c)?,
         trace_context: c.read()?,
+        keep: c
+            .read_as(|word: String| Keep::from_word(&word).ok_or_else(|| format!("unknown word {word:?}")))?,
     })
 }
 

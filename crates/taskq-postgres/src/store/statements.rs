@@ -31,7 +31,7 @@ statements! {
     prepare_staging: r#"SELECT "{schema}".prepare_staging()"#, [];
     stage: r#"COPY pg_temp."{schema}_staged" (nth, id, queue, actor, payload, payload_version, priority, max_attempts,
         notify, scheduled_at, delay, schedule_to_close, start_to_close, retry_policy, trace_context, metadata, tags,
-        fairness_key) FROM STDIN (FORMAT binary)"#, [];
+        fairness_key, keep) FROM STDIN (FORMAT binary)"#, [];
     enqueue_staged: r#"SELECT nth, id, outcome, status FROM "{schema}".enqueue_staged($1)"#, [INT8];
     /// Channel and payload.
     notify: "SELECT pg_catalog.pg_notify($1, $2)", [TEXT, TEXT];
@@ -43,6 +43,7 @@ statements! {
         [UUID, TEXT_ARRAY, INT4_ARRAY, INTERVAL, INT4, TEXT_ARRAY, TEXT_ARRAY];
     settle: r#"SELECT applied, others, reasons, statuses FROM "{schema}".settle_batch($1, $2, $3, $4, $5)"#,
         [UUID, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, JSONB_ARRAY];
+    complete: r#"SELECT id, reason, status FROM "{schema}".complete($1, $2, $3, $4)"#, [UUID, UUID, INT8, JSONB];
     heartbeat: r#"SELECT kind, job_id, epoch FROM "{schema}".heartbeat($1, $2, $3, $4)"#,
         [UUID, INTERVAL, JSONB, INTERVAL];
     held: r#"SELECT id, epoch, started_at FROM "{schema}".held($1, $2)"#, [UUID, TIMESTAMPTZ];

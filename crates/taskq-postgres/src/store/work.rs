@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use taskq_core::model::{
-    ActorName, ClaimedJob, Epoch, FairnessKey, InvalidName, JobId, QueueName, SettleReason, Settled,
+    ActorName, ClaimedJob, Epoch, FairnessKey, InvalidName, JobId, Json, QueueName, SettleReason, Settled,
     Settlement, WorkerId,
 };
 use taskq_core::store::{ClaimRequest, Claimed, StoreError, Turn};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::Calls;
 use super::documents::{SettlementColumns, of_settlements};
-use crate::codec::{Columns, Interval, Jsonb, Time, only};
+use crate::codec::{Columns, Interval, Jsonb, JsonbText, Time, only};
 
 /// The column of a claim's answer that says when it was given.
 const CLAIMED_AT: usize = 16;
@@ -94,6 +94,30 @@ impl Calls {
         }
         Ok(settled)
     }
+
+    pub(super) async fn complete(
+        self: Arc<Self>,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError> {
+        let result = result.map(|json| JsonbText(json.as_str().to_owned()));
+        let rows =
+            self.client.query(&self.statements.complete, &[&worker.0, &id.0, &epoch.0, &result]).await?;
+        settled(only(&rows)?)
+    }
+}
+
+fn settled(row: &Row) -> Result<Settled, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(Settled {
+        id: JobId(columns.read::<Uuid>()?),
+        reason: columns.read_as(|word: String| {
+            SettleReason::from_word(&word).ok_or_else(|| format!("unknown reason {word:?}"))
+        })?,
+        status: columns.read_as(|word: Option<String>| word.map(|word| word.parse()).transpose())?,
+    })
 }
 
 fn answer(message: String) -> StoreError {

@@ -172,6 +172,7 @@ impl Conversation {
             b'E' => self.undone = true,
             b'C' if body.starts_with(b"ROLLBACK\0") => self.undone = true,
             b'Z' => {
+                self.orders.note_answer();
                 let caught = self.unanswered.pop_front().and_then(|request| request.catch);
                 self.caught = self.caught.take().or(caught);
                 let undone = std::mem::take(&mut self.undone);

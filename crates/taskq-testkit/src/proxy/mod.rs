@@ -79,6 +79,12 @@ impl Proxy {
         self.open.load(Ordering::SeqCst)
     }
 
+    /// How many requests the server has answered completely, on all connections: for a client that waits for each answer
+    /// that is how often it waited.
+    pub fn round_trips(&self) -> u64 {
+        self.orders.answered()
+    }
+
     /// Resets every connection, on both sides. New ones are accepted, unless they are [refused](Self::refuse).
     pub fn cut(&self) {
         self.faults.send_modify(|faults| faults.cuts += 1);

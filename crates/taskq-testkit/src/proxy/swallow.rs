@@ -1,5 +1,6 @@
 //! Which reply is to be swallowed, and whether it was.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::watch;
@@ -42,14 +43,26 @@ enum Stage {
     Done,
 }
 
-/// The replies that a proxy is to swallow, shared by its connections.
+/// The replies that a proxy is to swallow, and how many there were, shared by its connections.
 #[derive(Clone, Default)]
-pub(super) struct Orders(Arc<Mutex<Vec<Weak<Order>>>>);
+pub(super) struct Orders {
+    waiting: Arc<Mutex<Vec<Weak<Order>>>>,
+    answered: Arc<AtomicU64>,
+}
 
 impl Orders {
+    /// Notes that the server has answered a request completely.
+    pub(super) fn note_answer(&self) {
+        self.answered.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::SeqCst)
+    }
+
     pub(super) fn add(&self, text: &str) -> Swallow {
         let order = Arc::new(Order { text: text.to_owned(), stage: watch::Sender::new(Stage::Waiting) });
-        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut orders = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         orders.retain(|order| order.strong_count() > 0);
         orders.push(Arc::downgrade(&order));
         Swallow(order)
@@ -57,7 +70,7 @@ impl Orders {
 
     /// The first waiting order that `sql` meets; no other connection gets it as long as the catch is held.
     pub(super) fn catch(&self, sql: &str) -> Option<Catch> {
-        let orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         orders.iter().filter_map(Weak::upgrade).filter(|order| sql.contains(&order.text)).find_map(|order| {
             let advance = |stage: &mut Stage| {
                 let waiting = *stage == Stage::Waiting;

@@ -29,7 +29,7 @@ async fn echo(_: Echo, ctx: Context) -> JobResult<i64> {
 }
 
 /// A worker that does nothing but lead, once it does.
-async fn leading(url: &str) -> WorkerHandle {
+pub(crate) async fn leading(url: &str) -> WorkerHandle {
     let taskq = TaskQ::connect(url).await.unwrap();
     let builder = Worker::builder(&taskq).queue("nothing", 1).actor("nothing", async |_, _| Ok(None));
     let worker = builder.build().unwrap().start();

@@ -5,6 +5,8 @@
 mod blocked;
 mod connections;
 mod derive;
+mod examples;
 mod faults;
 mod locked;
 mod manual;
+mod transactions;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use taskq::prelude::*;
+use taskq::store::SchemaProblem;
 use taskq::{ConnectError, ConnectOptions, SchemaName};
 use taskq_testkit::{TestDatabase, shared_server, wait_until};
 
@@ -42,7 +43,7 @@ impl Handler<SendWelcome> for Mailer {
 }
 
 pub(crate) async fn database() -> TestDatabase {
-    let migrate = async |url: String| TaskQ::migrate(&url).await.map(drop);
+    let migrate = async |url: String| TaskQ::migrate_url(&url).await.map(drop);
     shared_server().await.template("facade", migrate).await.unwrap().database().await.unwrap()
 }
 
@@ -81,6 +82,39 @@ async fn connecting_fails_with_a_type() {
     assert!(matches!(nobody, ConnectError::Unavailable(_)), "{nobody:?}");
     let nonsense = TaskQ::connect("postgres://[").await.unwrap_err();
     assert!(matches!(nonsense, ConnectError::Dsn(_)), "{nonsense:?}");
+}
+
+#[tokio::test]
+async fn a_schema_that_does_not_fit_is_said_at_connect_and_mended_by_a_migration() {
+    let empty = shared_server().await.empty_database().await.unwrap();
+    let missing = TaskQ::connect(empty.dsn()).await.unwrap_err();
+    assert!(matches!(missing, ConnectError::Schema(SchemaProblem::Missing { .. })), "{missing:?}");
+    assert!(missing.to_string().contains("taskq migrate up"), "{missing}");
+
+    let elsewhere = || ConnectOptions::new().schema(SchemaName::new("jobs of mine").unwrap());
+    let taskq = TaskQ::connect_with(empty.dsn(), elsewhere().check_schema(false)).await.unwrap();
+    assert!(!taskq.migrate().await.unwrap().steps.is_empty());
+    assert!(taskq.migrate().await.unwrap().steps.is_empty(), "once is enough");
+    let taskq = TaskQ::connect_with(empty.dsn(), elsewhere()).await.unwrap();
+    assert_eq!(format!("{taskq:?}"), r#"TaskQ { schema: Some(SchemaName("jobs of mine")), .. }"#);
+    let handle = taskq.enqueue(&Waits).await.unwrap();
+    assert_eq!(handle.status().await.unwrap(), taskq::Status::Pending);
+
+    let admin = empty.connect().await.unwrap();
+    let ledger = "\"jobs of mine\".schema_migrations";
+    let unknown = format!(
+        "INSERT INTO {ledger} SELECT version, phase, 'zz_of_the_future', checksum, applied_at FROM {ledger} LIMIT 1"
+    );
+    admin.batch_execute(&unknown).await.unwrap();
+    let newer = TaskQ::connect_with(empty.dsn(), elsewhere()).await.unwrap_err();
+    assert!(matches!(newer, ConnectError::Schema(SchemaProblem::TooNew { .. })), "{newer:?}");
+    assert!(newer.to_string().contains("upgrade the program"), "{newer}");
+    admin.batch_execute(&format!("DELETE FROM {ledger} WHERE name ~ 'future|initial'")).await.unwrap();
+    let older = TaskQ::connect_with(empty.dsn(), elsewhere()).await.unwrap_err();
+    assert!(matches!(older, ConnectError::Schema(SchemaProblem::TooOld { .. })), "{older:?}");
+    assert!(older.to_string().contains("taskq migrate up"), "{older}");
+
+    assert!(TaskQ::in_memory().migrate().await.unwrap().steps.is_empty());
 }
 
 #[derive(Serialize, Deserialize, Job)]

@@ -46,7 +46,7 @@ impl Scene {
     pub(crate) async fn new() -> Self {
         let server = PrivateServer::start(Options::fast(PgSource::from_env().unwrap())).await.unwrap();
         let url = server.cluster().create_database("soak").await.unwrap();
-        TaskQ::migrate(&url).await.unwrap();
+        TaskQ::migrate_url(&url).await.unwrap();
         fact("server", server.version());
         Self { server, url, log: tempfile::tempdir().unwrap() }
     }

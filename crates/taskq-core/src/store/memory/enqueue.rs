@@ -34,10 +34,11 @@ impl State {
         if self.jobs.contains_key(&job.id) {
             return self.existing(job.id);
         }
+        let notify = job.notify;
         let record = record(now, job);
         let enqueued = Enqueued { id: record.id, outcome, status: Some(record.status) };
         let id = record.id;
-        self.insert(record);
+        self.insert(record, notify);
         self.tell_at(EventLevel::All, now, id, "enqueued", Value::Null);
         enqueued
     }
@@ -97,6 +98,7 @@ fn record(now: Timestamp, job: NewJob) -> JobRecord {
         tags: job.tags,
         metadata: job.metadata,
         trace_context: job.trace_context,
+        keep: job.keep,
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::super::Wake;
+use super::state::State;
 use crate::model::{QueueName, WorkerId};
 
 /// The hints of one call, each at most once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Hints {
     ready: BTreeSet<QueueName>,
     due: bool,
@@ -36,5 +37,15 @@ impl Hints {
         let taken = std::mem::take(self);
         let ready = taken.ready.into_iter().map(Wake::Ready);
         ready.chain(taken.due.then_some(Wake::Due)).chain(taken.cancel.into_iter().map(Wake::Cancel))
+    }
+}
+
+impl State {
+    /// Tells those who wait what a caller wants them to be told.
+    pub(super) fn wake(&mut self, queues: &[QueueName], due: bool) {
+        queues.iter().for_each(|queue| self.hints.ready(queue));
+        if due {
+            self.hints.due();
+        }
     }
 }

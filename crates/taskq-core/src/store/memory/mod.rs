@@ -35,6 +35,7 @@ use jiff::Timestamp;
 use tokio::sync::broadcast;
 
 pub use clock::{Clock, TestClock};
+pub(crate) use validate::job as check_job;
 
 use super::{
     Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
@@ -43,8 +44,8 @@ use super::{
     SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
-    ActorName, AttemptRecord, Enqueued, EventCursor, JobId, JobRecord, NewJob, QueueName, Settled,
-    Settlement, WorkerId,
+    ActorName, AttemptRecord, Enqueued, Epoch, EventCursor, JobId, JobRecord, Json, NewJob, Outcome,
+    QueueName, Settled, Settlement, WorkerId,
 };
 use state::State;
 
@@ -121,6 +122,17 @@ impl Store for MemoryStore {
         settlements: Vec<Settlement>,
     ) -> Result<Vec<Settled>, StoreError> {
         self.verb(|state, now| state.settle(now, worker, settlements))
+    }
+
+    async fn complete(
+        &self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        result: Option<Json>,
+    ) -> Result<Settled, StoreError> {
+        let settlement = Settlement { id, epoch, outcome: Outcome::Succeeded { result } };
+        self.verb(|state, now| state.complete(now, worker, settlement))
     }
 
     async fn heartbeat(&self, beat: Beat) -> Result<BeatReply, StoreError> {
@@ -251,6 +263,11 @@ impl Store for MemoryStore {
 
     async fn stats(&self) -> Result<Stats, StoreError> {
         Ok(self.verb(|state, now| state.stats(now)))
+    }
+
+    async fn wake(&self, queues: Vec<QueueName>, due: bool) -> Result<(), StoreError> {
+        self.verb(|state, _| state.wake(&queues, due));
+        Ok(())
     }
 
     fn wakes(&self) -> Wakes {

@@ -10,7 +10,7 @@ use super::clock::later;
 use super::state::{Burnt, End, Next, Return, State};
 use super::validate;
 use crate::model::{
-    ErrorRecord, EventLevel, JobId, JobRecord, Outcome, OutcomeKind, SettleReason, Settled, Settlement,
+    ErrorRecord, EventLevel, JobId, JobRecord, Keep, Outcome, OutcomeKind, SettleReason, Settled, Settlement,
     Status, WorkerId,
 };
 
@@ -26,7 +26,35 @@ impl State {
         }
         let alive = self.alive(worker, now).is_ok();
         let settle_one = |settlement| self.settle_one(now, worker, alive, settlement);
-        Ok(settlements.into_iter().map(settle_one).collect())
+        let settled: Vec<_> = settlements.into_iter().map(settle_one).collect();
+        // At the end, so that an attempt that stands in the call twice is known for what it is.
+        for settled in &settled {
+            self.let_go(settled);
+        }
+        Ok(settled)
+    }
+
+    /// Settles one attempt; the caller knows of no call of several.
+    pub(super) fn complete(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        settlement: Settlement,
+    ) -> Result<Settled, StoreError> {
+        validate::outcome(&settlement.outcome).map_err(StoreError::invalid)?;
+        let alive = self.alive(worker, now).is_ok();
+        let settled = self.settle_one(now, worker, alive, settlement);
+        self.let_go(&settled);
+        Ok(settled)
+    }
+
+    /// Forgets a job that has just succeeded and keeps nothing.
+    fn let_go(&mut self, settled: &Settled) {
+        let has_succeeded =
+            settled.reason == SettleReason::Applied && settled.status == Some(Status::Succeeded);
+        if has_succeeded && self.jobs.get(&settled.id).is_some_and(|job| job.keep == Keep::None) {
+            self.remove(settled.id);
+        }
     }
 
     fn settle_one(

@@ -18,8 +18,8 @@ use super::sweeps::Records;
 use super::turns::Modes;
 use super::workers::Session;
 use crate::model::{
-    AttemptRecord, Epoch, ErrorRecord, FairnessKey, JobId, JobRecord, Json, OutcomeKind, QueueName, Status,
-    WorkerId,
+    AttemptRecord, Epoch, ErrorRecord, FairnessKey, JobId, JobRecord, Json, Notify, OutcomeKind, QueueName,
+    Status, WorkerId,
 };
 
 /// A ready job's place in its lane: by priority, the highest first, then by time, then by id.
@@ -119,13 +119,18 @@ impl State {
     }
 
     /// Stores a new job, scheduled or ready.
-    pub(super) fn insert(&mut self, job: JobRecord) {
+    pub(super) fn insert(&mut self, job: JobRecord, notify: Notify) {
         let id = job.id;
         if let Some(key) = &job.fairness_key {
             self.cohorts.insert(id, key.clone());
         }
         self.jobs.insert(id, job);
+        // A call may hold other jobs, of whom somebody is to be told.
+        let before = (notify == Notify::None).then(|| self.hints.clone());
         self.index(id);
+        if let Some(before) = before {
+            self.hints = before;
+        }
     }
 
     /// Takes a ready job's cohort away: it belongs to its actor's lane then.
@@ -161,6 +166,18 @@ impl State {
             let expires_at = later(now, ttl);
             job.result_expires_at = Some(expires_at);
             self.results.insert((expires_at, id));
+        }
+    }
+
+    /// Removes a job that has ended, and its attempts.
+    pub(super) fn remove(&mut self, id: JobId) {
+        self.jobs.remove(&id);
+        self.cohorts.remove(&id);
+        self.cancelling.remove(&id);
+        let attempts: Vec<_> =
+            self.attempts.range((id, Epoch(i64::MIN))..=(id, Epoch(i64::MAX))).map(|(key, _)| *key).collect();
+        for key in attempts {
+            self.attempts.remove(&key);
         }
     }
 
@@ -241,7 +258,7 @@ impl State {
 
     /// Finds a job that one of the ordered sets, or the caller just now, has named.
     fn indexed(&mut self, id: JobId) -> &mut JobRecord {
-        self.jobs.get_mut(&id).expect("a job is never removed")
+        self.jobs.get_mut(&id).expect("a job that has not ended is there")
     }
 
     /// Puts a job into the set of its status and leaves the hint for those who wait for it.

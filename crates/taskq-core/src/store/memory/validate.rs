@@ -26,7 +26,7 @@ const LEASE_LEAST: Duration = Duration::from_secs(1);
 const LEASE_LIMIT: Duration = Duration::from_hours(24);
 
 /// What is wrong, if something is.
-pub(super) type Check = Result<(), String>;
+pub(crate) type Check = Result<(), String>;
 
 /// Fails a call with what is wrong with one of its elements.
 pub(super) fn element(index: usize, check: Check) -> Result<(), StoreError> {
@@ -34,7 +34,7 @@ pub(super) fn element(index: usize, check: Check) -> Result<(), StoreError> {
 }
 
 /// Checks everything of a job but its deadline, which the scheduled time decides.
-pub(super) fn job(job: &NewJob) -> Check {
+pub(crate) fn job(job: &NewJob) -> Check {
     document("payload", &job.payload, PAYLOAD_LIMIT)?;
     if let Some(metadata) = &job.metadata {
         document("metadata", metadata, METADATA_LIMIT)?;

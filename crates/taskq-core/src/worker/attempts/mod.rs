@@ -51,6 +51,8 @@ struct State {
     closed: bool,
     running: usize,
     unsettled_bytes: usize,
+    /// Those of the ended ones that may have recorded their success themselves.
+    completed: HashSet<Key>,
     /// When attempts are to take the next step on their way to the end.
     due: BTreeSet<(Instant, Key)>,
 }
@@ -118,6 +120,7 @@ impl Attempts {
             closed: false,
             running: 0,
             unsettled_bytes: 0,
+            completed: HashSet::new(),
             due: BTreeSet::new(),
         };
         let (emptied, due) = (Notify::new(), Notify::new());
@@ -241,11 +244,14 @@ impl Attempts {
     /// Notes that an attempt has really ended, with an outcome of so many bytes.
     pub(super) fn ended(&self, key: Key, bytes: usize, now: Instant) -> End {
         let mut state = self.lock();
-        let Some(&mut Running { queue, started, .. }) = state.running(&key) else {
+        let Some(&mut Running { queue, started, ref control, .. }) = state.running(&key) else {
             // It was given up before.
             self.totals.unstuck();
             return End::Discard;
         };
+        if control.is_completed() {
+            state.completed.insert(key);
+        }
         state.lines[queue].pace.ended(now.saturating_duration_since(started), now);
         state.put_off(key, None);
         state.running -= 1;
@@ -271,12 +277,18 @@ impl Attempts {
             if let Some(&Phase::Ended { bytes }) = state.attempts.get(&key) {
                 state.unsettled_bytes -= bytes;
                 state.attempts.remove(&key);
+                state.completed.remove(&key);
             }
         }
         if state.unsettled() == 0 {
             self.emptied.notify_waiters();
         }
         was_full && state.room() > 0
+    }
+
+    /// Says whether an attempt that has ended may have recorded its success itself.
+    pub(super) fn is_completed(&self, key: &Key) -> bool {
+        self.lock().completed.contains(key)
     }
 
     /// Returns how many jobs may be claimed before too many outcomes wait to be settled.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Attempts, Key, Phase, State};
+use super::{Attempts, Key, Phase, Running, State};
 use crate::worker::stop::StopReason;
 
 /// How long an attempt may take to end once it is asked to.
@@ -90,7 +90,8 @@ impl Attempts {
             state.attempts.remove(&key);
             return true;
         }
-        let Some(running) = state.running(&key).filter(|running| !running.disowned) else { return false };
+        let known = |running: &&mut Running| !running.disowned && !running.control.is_completed();
+        let Some(running) = state.running(&key).filter(known) else { return false };
         running.disowned = true;
         running.step = Step::Forced;
         let control = running.control.clone();

@@ -1,6 +1,7 @@
 //! The schema's functions as any client calls them.
 
 mod claim;
+mod complete;
 mod cost;
 mod crash;
 mod delay;
