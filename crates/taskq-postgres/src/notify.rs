@@ -11,7 +11,7 @@ use taskq_core::model::{NewJob, Notify, QueueName, Schedule};
 use tokio::time::Instant;
 
 /// The shortest time between two wake-ups of one queue.
-pub(crate) const WINDOW: Duration = Duration::from_millis(5);
+pub(crate) const WINDOW: Duration = Duration::from_millis(1);
 
 /// Jobs with a longer delay wake nobody: the leader looks more often than this by itself.
 const SOON: Duration = Duration::from_mins(1);
@@ -130,7 +130,7 @@ mod tests {
         let both = [mail.clone(), topic("other")];
         assert_eq!(throttle.admit(&both, at(0)), []);
         assert_eq!(throttle.admit(&both[..1], at(1)), both[..1]);
-        assert_eq!(throttle.trail(&mail, at(2)), Some(at(5)));
+        assert_eq!(throttle.trail(&mail, at(2)), Some(at(1)));
         assert_eq!(*throttle.owed(), 1);
         assert_eq!(throttle.trail(&mail, at(3)), None, "one is on its way");
         throttle.sending(&mail, at(5));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taskq_core::client::Client;
-use taskq_core::store::{LookFrom, Setting, StoreError, Sweep, SweepKey, SweepSummary};
+use taskq_core::store::{LookFrom, Setting, StoreError, Sweep, SweepSummary};
 use taskq_core::worker::{BuildError, Context, JobResult, Worker, WorkerHandle};
 use tokio::time::Instant;
 
@@ -103,7 +103,7 @@ async fn a_full_batch_is_followed_at_once_by_one_that_goes_on_behind_it() {
     for value in 0..2_500 {
         client.enqueue(&Double { value }).run_in(SECOND * 10).await.unwrap();
     }
-    let calls: Arc<Mutex<Vec<(Option<SweepKey>, Instant)>>> = Arc::default();
+    let calls: Arc<Mutex<Vec<_>>> = Arc::default();
     let seen = Arc::clone(&calls);
     store.act(move |call| {
         if let Call::Sweep(Sweep::Promote, call) = call {

@@ -248,6 +248,7 @@ impl Doctor {
 }
 
 /// What a session that sets nothing gets.
+#[expect(clippy::struct_excessive_bools, reason = "each is one fact of the server, as its row gives them")]
 struct Session {
     isolation: String,
     read_only: bool,

@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::schema::SchemaName;
 
+/// Reads the text of an answer.
+type Read<T, E> = Box<dyn FnOnce(&str) -> Result<T, E> + Send>;
+
 /// A call as one SQL statement with one parameter, for drivers that taskq does not know.
 ///
 /// Run [`sql`](Self::sql) with [`json`](Self::json) as the parameter `$1`, a `text`, and hand the text of the only
@@ -13,7 +16,7 @@ pub struct Statement<T, E> {
     pub(super) schema: SchemaName,
     sql: String,
     json: String,
-    read: Box<dyn FnOnce(&str) -> Result<T, E> + Send>,
+    read: Read<T, E>,
 }
 
 impl<T, E> Statement<T, E> {

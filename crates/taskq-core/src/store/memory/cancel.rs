@@ -38,14 +38,14 @@ impl State {
         let outcome = match job.status {
             Status::Scheduled | Status::Blocked | Status::Pending => {
                 self.end_cancelled(id, now, Some(error.clone()));
-                self.tell(now, id, "cancelled", detail.clone());
+                self.tell(now, id, "cancelled", detail);
                 CancelOutcome::Cancelled
             }
             Status::Running => {
                 // Who asks again changes nothing: the worker is told at every beat.
                 let worker = job.worker;
                 if self.cancelling.insert(id) {
-                    self.tell(now, id, "cancel_requested", detail.clone());
+                    self.tell(now, id, "cancel_requested", detail);
                     if let Some(worker) = worker {
                         self.hints.cancel(worker);
                     }

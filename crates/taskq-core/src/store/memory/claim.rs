@@ -85,7 +85,7 @@ impl State {
         }
         let job = as_claimed(self.start(id, worker, now));
         let detail = json!({"epoch": job.epoch, "attempt": job.attempt, "worker": worker});
-        self.tell_at(EventLevel::All, now, id, "claimed", detail);
+        self.tell_at(EventLevel::All, now, id, "claimed", &detail);
         claimed.push(job);
         true
     }
@@ -94,7 +94,7 @@ impl State {
     pub(super) fn expire(&mut self, id: JobId, now: Timestamp) {
         let error = ErrorRecord::new("deadline", "the deadline passed before an attempt started");
         self.end(id, now, End { status: Status::Failed, result: None, error: Some(error) });
-        self.tell(now, id, "expired", Value::Null);
+        self.tell(now, id, "expired", &Value::Null);
     }
 
     /// The job that comes first among the lanes' heads.

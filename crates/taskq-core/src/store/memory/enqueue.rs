@@ -39,7 +39,7 @@ impl State {
         let enqueued = Enqueued { id: record.id, outcome, status: Some(record.status) };
         let id = record.id;
         self.insert(record, notify);
-        self.tell_at(EventLevel::All, now, id, "enqueued", Value::Null);
+        self.tell_at(EventLevel::All, now, id, "enqueued", &Value::Null);
         enqueued
     }
 

@@ -40,7 +40,7 @@ impl Events {
 
 impl State {
     /// Tells something that is out of the ordinary.
-    pub(super) fn tell(&mut self, now: Timestamp, job: JobId, kind: &str, detail: Value) {
+    pub(super) fn tell(&mut self, now: Timestamp, job: JobId, kind: &str, detail: &Value) {
         self.tell_at(EventLevel::Notable, now, job, kind, detail);
     }
 
@@ -51,7 +51,7 @@ impl State {
         now: Timestamp,
         job_id: JobId,
         kind: &str,
-        detail: Value,
+        detail: &Value,
     ) {
         if level > self.settings.event_level {
             return;

@@ -43,7 +43,9 @@ impl Hints {
 impl State {
     /// Tells those who wait what a caller wants them to be told.
     pub(super) fn wake(&mut self, queues: &[QueueName], due: bool) {
-        queues.iter().for_each(|queue| self.hints.ready(queue));
+        for queue in queues {
+            self.hints.ready(queue);
+        }
         if due {
             self.hints.due();
         }

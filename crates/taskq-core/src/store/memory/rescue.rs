@@ -97,7 +97,7 @@ impl State {
             Status::Cancelled => "cancelled",
             _ => "reclaimed",
         };
-        self.tell(now, id, kind, detail);
+        self.tell(now, id, kind, &detail);
         Reclaimed { id, epoch, status, problem: None }
     }
 

@@ -26,7 +26,7 @@ impl State {
             Some(job) => {
                 let detail = json!({"status": job.status, "epoch": job.epoch});
                 self.reopen(id, now);
-                self.tell(now, id, "retried_by_operator", detail);
+                self.tell(now, id, "retried_by_operator", &detail);
                 RetryOutcome::Retried
             }
         };

@@ -120,7 +120,7 @@ impl State {
         if let Some(class) = class {
             detail["class"] = json!(class);
         }
-        self.tell_at(level, now, id, told, detail);
+        self.tell_at(level, now, id, told, &detail);
     }
 
     fn transit(&mut self, now: Timestamp, id: JobId, outcome: Outcome) {

@@ -133,7 +133,7 @@ impl State {
     fn waiting(&self, sweep: Sweep, after: Option<&SweepKey>, keep: Duration, most: usize) -> Vec<Waiting> {
         let job = |(at, id): &(Timestamp, JobId)| Waiting::new(*at, Some(*at), id, Row::Job(*id));
         let worker = |(at, due_at, id): (Timestamp, Timestamp, WorkerId)| {
-            Waiting::new(at, Some(due_at), id, Row::Worker(id))
+            Waiting::new(at, Some(due_at), &id, Row::Worker(id))
         };
         let behind = |waiting: &Waiting| after.is_none_or(|after| waiting.key > *after);
         match sweep {
@@ -144,13 +144,18 @@ impl State {
                 let event = |(at, cursor): (Timestamp, EventCursor)| {
                     let due_at = (!keep.is_zero()).then(|| later(at, keep));
                     // As wide as numbers get, so that text and number have one order.
-                    Waiting::new(at, due_at, format!("{:020}", cursor.id), Row::Event(cursor))
+                    Waiting::new(at, due_at, &format!("{:020}", cursor.id), Row::Event(cursor))
                 };
                 in_order(self.events.by_time().map(event).filter(behind), most)
             }
             Sweep::IdempotencyKeys => {
                 let key = |(at, (actor, key)): (Timestamp, &(ActorName, IdempotencyKey))| {
-                    Waiting::new(at, Some(at), format!("{actor} {key}"), Row::Key(actor.clone(), key.clone()))
+                    Waiting::new(
+                        at,
+                        Some(at),
+                        &format!("{actor} {key}"),
+                        Row::Key(actor.clone(), key.clone()),
+                    )
                 };
                 in_order(self.expiries().map(key).filter(behind), most)
             }
@@ -237,7 +242,7 @@ impl State {
 }
 
 impl Waiting {
-    fn new(at: Timestamp, due_at: Option<Timestamp>, id: impl ToString, row: Row) -> Self {
+    fn new(at: Timestamp, due_at: Option<Timestamp>, id: &impl ToString, row: Row) -> Self {
         Self { due_at, key: SweepKey { at, id: id.to_string() }, row }
     }
 

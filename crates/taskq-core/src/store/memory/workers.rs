@@ -121,7 +121,7 @@ impl State {
         for id in &held {
             let job = &self.jobs[id];
             let detail = json!({"epoch": job.epoch, "attempt": job.attempt});
-            self.tell_at(EventLevel::All, now, *id, "released", detail);
+            self.tell_at(EventLevel::All, now, *id, "released", &detail);
             if self.cancelling.contains(id) {
                 self.end_cancelled(*id, now, None);
             } else {

@@ -224,7 +224,7 @@ impl Sweeps {
         let began = Instant::now();
         let call = async {
             let (leader, epoch) = fence.pass()?;
-            let call = progress.call(SweepCall::new(leader, epoch, progress.batch.size()));
+            let call = progress.bounded(&SweepCall::new(leader, epoch, progress.batch.size()));
             match sweep {
                 Sweep::Reclaim => self.reclaim.run(fence, call).await,
                 _ => fence.call(sweep.as_str(), fence.store().sweep(sweep, call)).await,
@@ -362,8 +362,12 @@ impl Progress {
         self.next_look = Some(now + wait);
     }
 
-    fn call(&self, call: SweepCall) -> SweepCall {
-        SweepCall { timeout: Some(self.description.timeout), after: self.floor.key().cloned(), ..call }
+    fn bounded(&self, call: &SweepCall) -> SweepCall {
+        SweepCall {
+            timeout: Some(self.description.timeout),
+            after: self.floor.key().cloned(),
+            ..call.clone()
+        }
     }
 
     /// Notes what a batch did. Returns whether the one before had failed.
