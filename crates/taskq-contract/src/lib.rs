@@ -20,6 +20,7 @@ mod draft;
 mod enqueue;
 mod events;
 mod harness;
+mod hooks;
 mod idempotency;
 mod keep;
 mod leader;

@@ -29,6 +29,7 @@ pub(crate) enum Call {
     Note,
     Endings,
     Events,
+    Hook,
 }
 
 impl Call {
@@ -47,6 +48,7 @@ impl Call {
             Self::Note => "note_sweeps",
             Self::Endings => "endings",
             Self::Events => "events",
+            Self::Hook => "hold_hook",
         }
     }
 }
@@ -397,6 +399,10 @@ impl Store for Probe {
 
     async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
         self.pass(Call::Events, self.inner.events(after, limit)).await
+    }
+
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
+        self.pass(Call::Hook, self.inner.hold_hook(hold)).await
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {

@@ -12,6 +12,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
     "01.00.00_02_pre_rescue.sql",
     "01.00.00_03_pre_round_robin.sql",
     "01.00.00_04_pre_sweeps.sql",
+    "01.00.00_09_pre_hooks.sql",
 );
 
 /// Functions, by name.
@@ -52,6 +53,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "forget_workers.sql",
     "heartbeat.sql",
     "held.sql",
+    "hold_hook.sql",
     "interval_setting.sql",
     "json_bytes.sql",
     "lead.sql",

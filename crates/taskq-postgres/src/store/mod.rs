@@ -25,10 +25,10 @@ use taskq_core::model::{
     Settled, Settlement, WorkerId,
 };
 use taskq_core::store::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
-    JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary, ReclaimOptions,
-    Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store, StoreError, Sweep,
-    SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, HookHold,
+    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary,
+    ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store,
+    StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
 };
 
 pub(crate) use self::control::printable;
@@ -277,6 +277,10 @@ impl Store for PostgresStore {
 
     async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
         self.run(move |calls| calls.events(after, limit)).await
+    }
+
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
+        self.run(|calls| calls.hold_hook(hold)).await
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {

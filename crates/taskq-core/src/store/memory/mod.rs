@@ -9,6 +9,7 @@ mod clock;
 mod enqueue;
 mod events;
 mod hints;
+mod hooks;
 mod keys;
 mod leader;
 mod matching;
@@ -38,10 +39,11 @@ pub use clock::{Clock, TestClock};
 pub(crate) use validate::job as check_job;
 
 use super::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
-    JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary, ReclaimOptions,
-    Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store, StoreError, Sweep,
-    SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wake, Wakes, WorkerSummary,
+    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, HookHold,
+    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary,
+    ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store,
+    StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wake, Wakes,
+    WorkerSummary,
 };
 use crate::model::{
     ActorName, AttemptRecord, Enqueued, Epoch, EventCursor, JobId, JobRecord, Json, NewJob, Outcome,
@@ -243,6 +245,10 @@ impl Store for MemoryStore {
 
     async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
         self.verb(|state, _| state.events_after(after, limit))
+    }
+
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
+        self.verb(|state, now| state.hold_hook(now, hold))
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {

@@ -10,6 +10,7 @@ use super::super::Turn;
 use super::clock::later;
 use super::events::Events;
 use super::hints::Hints;
+use super::hooks::Hook;
 use super::keys::Keys;
 use super::leader::Leader;
 use super::pause::Paused;
@@ -18,8 +19,8 @@ use super::sweeps::Records;
 use super::turns::Modes;
 use super::workers::Session;
 use crate::model::{
-    AttemptRecord, Epoch, ErrorRecord, FairnessKey, JobId, JobRecord, Json, Notify, OutcomeKind, QueueName,
-    Status, WorkerId,
+    AttemptRecord, Epoch, ErrorRecord, FairnessKey, HookName, JobId, JobRecord, Json, Notify, OutcomeKind,
+    QueueName, Status, WorkerId,
 };
 
 /// A ready job's place in its lane: by priority, the highest first, then by time, then by id.
@@ -54,6 +55,7 @@ pub(super) struct State {
     /// Results that are kept for a time.
     pub(super) results: BTreeSet<(Timestamp, JobId)>,
     pub(super) events: Events,
+    pub(super) hooks: BTreeMap<HookName, Hook>,
     pub(super) settings: Settings,
     pub(super) sweeps: Records,
     pub(super) hints: Hints,
@@ -111,6 +113,7 @@ impl State {
             deadlines: BTreeSet::new(),
             results: BTreeSet::new(),
             events: Events::default(),
+            hooks: BTreeMap::new(),
             settings: Settings::default(),
             sweeps: Records::new(),
             hints: Hints::default(),
