@@ -175,6 +175,8 @@ pub(crate) enum StateArg {
     Running,
     /// Beside as many ready ones of actors that are not served.
     OtherActors,
+    /// Beside as many ready ones that have been tried before.
+    Retried,
     /// Of 48 actors, beside 8.
     Actors,
     /// Of 10,000 cohorts, beside 10; in round robin only.
