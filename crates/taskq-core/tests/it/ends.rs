@@ -17,9 +17,11 @@ use crate::probe::*;
 
 const LEASE: Duration = Duration::from_secs(30);
 
+type End = (JobId, Status, Option<Epoch>);
+
 /// What a hook was told, in order.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(JobId, Status, Option<Epoch>)>>>);
+struct Told(Arc<Mutex<Vec<End>>>);
 
 impl Told {
     fn note(&self, end: &JobEnd) {
