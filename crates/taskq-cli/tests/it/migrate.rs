@@ -51,6 +51,37 @@ async fn what_was_changed_by_hand_is_found() {
     assert!(db.run(["migrate", "verify"]).stdout.contains("clock_now"));
 }
 
+#[tokio::test]
+async fn roles_are_granted_listed_and_revoked() {
+    let db = Database::new().await;
+    let role = format!("role_{}", db.database.name());
+    db.client.batch_execute(&format!("CREATE ROLE {role}")).await.unwrap();
+    assert!(db.run(["migrate", "grants"]).stderr.contains("no role"));
+    let wrong = db.run(["migrate", "grant", "boss", &role]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("boss"), "{wrong:?}");
+    db.run(["migrate", "grant", "worker", "nobody"]).refused(2, &["there is no role \"nobody\""]);
+    db.run(["migrate", "grant", "worker", "postgres"]).refused(2, &["superuser"]);
+    assert!(db.run(["migrate", "grant", "worker", &role]).done().contains("worker"));
+    let granted = db.run(["migrate", "grants", "--json"]);
+    granted.done();
+    assert_eq!(granted.json(), serde_json::json!([{"role": role, "kind": "worker", "problems": []}]));
+    db.client.batch_execute(&format!("REVOKE SELECT ON taskq.jobs FROM {role}")).await.unwrap();
+    let lacking = db.run(["migrate", "grants"]);
+    lacking.refused(1, &["1 role"]);
+    assert!(lacking.stdout.contains("lacks SELECT on TABLE taskq.jobs"), "{lacking:?}");
+
+    // What the role may not do names the grant.
+    let as_role = format!("{}?options=-c%20role%3D{role}", db.database.dsn());
+    run(crate::harness::taskq().args(["queue", "set", "q", "--mode", "round_robin", "--dsn", &as_role]))
+        .refused(1, &["EXECUTE on function \"taskq\".set_queue", "taskq migrate grant operator ROLE"]);
+    run(crate::harness::taskq().args(["migrate", "grant", "operator", &role, "--dsn", &as_role]))
+        .refused(1, &["owns the schema"]);
+
+    db.run(["migrate", "revoke", &role]).done();
+    db.run(["migrate", "revoke", &role]).refused(3, &["was granted nothing"]);
+    db.client.batch_execute(&format!("DROP ROLE {role}")).await.unwrap();
+}
+
 async fn database_has_schema(database: &taskq_testkit::TestDatabase, schema: &str) -> bool {
     let client = database.connect().await.unwrap();
     client.query_opt("SELECT FROM pg_namespace WHERE nspname = $1", &[&schema]).await.unwrap().is_some()

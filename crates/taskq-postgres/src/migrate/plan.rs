@@ -152,6 +152,10 @@ WHERE n.nspname = '{schema}' AND p.prokind = 'f' AND p.proname IN ({names})"
         texts
             .push(format!("SELECT pg_catalog.{validator}(p.oid)\n{of_ours} AND l.lanname = '{language}';\n"));
     }
+    texts.push(revoke_public(schema, &of_ours));
+    if set.functions.iter().any(|function| function.name == RENEW_GRANTS) {
+        texts.push(format!("SELECT \"{schema}\".{RENEW_GRANTS}();\n"));
+    }
     let mut ledger = String::new();
     let _ = write!(
         ledger,
@@ -168,6 +172,35 @@ SELECT '{version}', '{FUNCTION}', {SIGNATURE}, {DEFINITION}
     );
     texts.push(ledger);
     Step { name: "functions".to_owned(), mode: Mode::Transaction, statements: texts }
+}
+
+/// Grants anew what roles were granted before; what is new among it included.
+const RENEW_GRANTS: &str = "renew_grants";
+
+/// Takes from everybody what PostgreSQL gives to everybody with a new function, and the use of the schema: of functions of
+/// ours only, since others may keep theirs beside them; and not of `public`, which others use.
+fn revoke_public(schema: &SchemaName, of_ours: &str) -> String {
+    format!(
+        "DO $revoke$
+DECLARE
+    routine text;
+BEGIN
+    FOR routine IN
+        SELECT pg_catalog.format('%I.%I(%s)', n.nspname, p.proname, pg_catalog.pg_get_function_identity_arguments(p.oid))
+        {of_ours} AND (p.proacl IS NULL OR EXISTS (SELECT FROM pg_catalog.aclexplode(p.proacl) a WHERE a.grantee = 0))
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', routine);
+    END LOOP;
+    IF '{schema}' <> 'public' AND EXISTS (
+        SELECT FROM pg_catalog.pg_namespace n CROSS JOIN LATERAL pg_catalog.aclexplode(n.nspacl) a
+        WHERE n.nspname = '{schema}' AND a.grantee = 0
+    ) THEN
+        REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC;
+    END IF;
+END
+$revoke$;
+"
+    )
 }
 
 /// How a function is named in the ledger.

@@ -172,7 +172,7 @@ impl Link {
     }
 
     /// Asks with an unnamed statement, so that a pooler is met by the check for it and not by an error.
-    async fn query(
+    pub(super) async fn query(
         &self,
         sql: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
