@@ -59,7 +59,7 @@ impl Scene<'_> {
     }
 
     async fn set(&self, setting: Setting) {
-        self.store.set_setting(setting).await.expect("the value is in bounds");
+        self.operator().await.set_setting(setting).await.expect("the value is in bounds");
     }
 }
 
@@ -318,7 +318,7 @@ pub(crate) async fn settings_out_of_bounds_are_refused(scene: Scene<'_>) {
         Setting::EventRetentionBatchSize(0),
         Setting::EventRetentionBatchSize(100_001),
     ] {
-        assert_invalid(scene.store.set_setting(setting).await, None);
+        assert_invalid(scene.operator().await.set_setting(setting).await, None);
     }
     assert_eq!(scene.store.settings().await.expect("reading succeeds"), before);
     scene.set(Setting::EventLevel(EventLevel::All)).await;

@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION "{schema}".sweep_head(
     probe jsonb, OUT due_at timestamptz, OUT clear_to timestamptz, OUT batch integer, OUT problem text
 )
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan
