@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION "{schema}".hold_hook(
     hook text, holder uuid, lease interval, reached_xid text DEFAULT NULL, reached_id bigint DEFAULT NULL
 ) RETURNS TABLE (xid text, id bigint)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$

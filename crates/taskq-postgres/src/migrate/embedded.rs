@@ -12,6 +12,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
     "01.00.00_02_pre_rescue.sql",
     "01.00.00_03_pre_round_robin.sql",
     "01.00.00_04_pre_sweeps.sql",
+    "01.00.00_06_pre_roles.sql",
     "01.00.00_09_pre_hooks.sql",
 );
 
@@ -51,6 +52,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "fairness_problem.sql",
     "forget_keys.sql",
     "forget_workers.sql",
+    "grant_role.sql",
     "heartbeat.sql",
     "held.sql",
     "hold_hook.sql",
@@ -75,6 +77,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "refuse.sql",
     "register_worker.sql",
     "release_worker.sql",
+    "renew_grants.sql",
     "require_leader.sql",
     "require_read_committed.sql",
     "result_expiry.sql",
@@ -84,6 +87,8 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "retry_ids.sql",
     "retry_matching.sql",
     "retry_policy_problem.sql",
+    "revoke_role.sql",
+    "rights.sql",
     "seeded_id.sql",
     "set_queue.sql",
     "set_setting.sql",
@@ -105,6 +110,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "take_keys.sql",
     "time_problem.sql",
     "wake.sql",
+    "withdraw_grants.sql",
 );
 
 #[cfg(test)]
