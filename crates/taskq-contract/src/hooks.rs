@@ -12,7 +12,7 @@ const LEASE: Duration = Duration::from_mins(10);
 
 impl Scene<'_> {
     async fn tell_ends(&self, level: EventLevel) {
-        self.store.set_setting(Setting::EventLevel(level)).await.expect("a level");
+        self.operator().await.set_setting(Setting::EventLevel(level)).await.expect("a level");
     }
 
     async fn hold(&self, holder: Uuid, reached: Option<EventCursor>) -> Option<EventCursor> {

@@ -86,7 +86,7 @@ pub(crate) async fn a_success_twice_in_a_call_counts_once(scene: Scene<'_>) {
 }
 
 pub(crate) async fn a_result_that_is_not_kept_does_not_expire(scene: Scene<'_>) {
-    scene.store.set_setting(Setting::ResultTtl(HOUR)).await.expect("the value is in bounds");
+    scene.operator().await.set_setting(Setting::ResultTtl(HOUR)).await.expect("the value is in bounds");
     let (worker, job) = scene.running(unkept()).await;
     worker.end(&job, Outcome::Succeeded { result: Some(json("1")) }).await;
     scene.advance(2 * HOUR).await;
