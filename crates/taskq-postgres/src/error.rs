@@ -25,13 +25,17 @@ pub(crate) fn judge(error: &tokio_postgres::Error) -> Verdict {
         return if is_lost(error) { Verdict::Broken } else { Verdict::Final };
     };
     match db.code().code() {
-        "26000" | "42P05" => Verdict::Stale,
         "0A000" if db.routine() == Some("RevalidateCachedQuery") => Verdict::Stale,
         // A server that went read-only is a former primary: connect anew.
         "25006" | "25P03" | "57P01" | "57P02" | "57P03" | "57P05" => Verdict::Broken,
         code if code.starts_with("08") => Verdict::Broken,
         _ => Verdict::Final,
     }
+}
+
+/// Says whether a SQLSTATE tells that a session lost our statements, or has statements that are not ours.
+pub(crate) fn is_foreign(sqlstate: &str) -> bool {
+    matches!(sqlstate, "26000" | "42P05")
 }
 
 /// Types the failure of a call.
@@ -168,6 +172,7 @@ pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
 pub(crate) fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::Refused { message } => StoreError::Refused { message: message.clone() },
+        StoreError::Pooler { message } => StoreError::Pooler { message: message.clone() },
         StoreError::Unavailable { message, .. } => {
             StoreError::Unavailable { message: message.clone(), source: None }
         }

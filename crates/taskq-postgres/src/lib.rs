@@ -13,10 +13,13 @@ mod error;
 mod executors;
 mod listen;
 mod migrate;
+mod mode;
 mod notify;
+mod role;
 mod schema;
 mod session;
 mod store;
+mod stream;
 
 pub use connect::ConnectOptions;
 pub use doctor::{Diagnosis, Doctor, Limits, Verdict};
@@ -25,6 +28,7 @@ pub use migrate::{
     Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus, Migrator,
     Mode, Phase, SchemaStatus, Step,
 };
+pub use mode::ConnectionMode;
 pub use schema::{InvalidSchemaName, SchemaName};
 pub use store::PostgresStore;
 

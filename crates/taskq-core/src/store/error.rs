@@ -79,6 +79,12 @@ pub enum StoreError {
         /// What it said.
         message: String,
     },
+    /// A pooler is in between that the connection's mode, or what is asked for, cannot bear; nothing was done.
+    #[error("{message}")]
+    Pooler {
+        /// What was found, and what to do.
+        message: String,
+    },
     /// The database refused the call for a reason that has no type of its own.
     #[error("the database refused the call: {message} (SQLSTATE {sqlstate})")]
     Database {

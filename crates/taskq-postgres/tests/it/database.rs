@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use taskq_contract::Harness;
 use taskq_core::store::{Store, Wake, Wakes};
 use taskq_postgres::{ConnectOptions, MigrateError, Migrator, PostgresStore, SchemaName};
-use taskq_testkit::{Cluster, TestDatabase, shared_server};
+use taskq_testkit::{Cluster, TestDatabase, shared_pgbouncer, shared_server};
 use tokio::time::timeout;
 
 /// How long a test waits for what must come.
@@ -72,29 +72,57 @@ pub(crate) async fn hear(wakes: &mut Wakes, expected: &Wake) {
 /// A store on a fresh database with a clock of its own.
 pub(crate) struct PostgresHarness {
     store: Arc<PostgresStore>,
+    /// What hears of wake-ups, the same store or another.
+    hearing: Arc<PostgresStore>,
     _wakes: Wakes,
     client: tokio_postgres::Client,
     _database: TestDatabase,
 }
 
-pub(crate) async fn harness() -> PostgresHarness {
+async fn with_clock() -> TestDatabase {
     let prepare = async |dsn: String| {
         migrate(dsn.clone()).await.map_err(|error| error.to_string())?;
         client(&dsn).await.batch_execute(CLOCK).await.map_err(|error| error.to_string())
     };
     let template = shared_server().await.template("postgres_clock", prepare).await.unwrap();
-    let database = template.database().await.unwrap();
-    let store = store(&database).await;
-    let mut wakes = store.wakes();
+    template.database().await.unwrap()
+}
+
+async fn harness_of(
+    database: TestDatabase,
+    store: Arc<PostgresStore>,
+    hearing: Arc<PostgresStore>,
+) -> PostgresHarness {
+    let mut wakes = hearing.wakes();
     hear(&mut wakes, &Wake::Everything).await;
     let client = client(database.dsn()).await;
-    PostgresHarness { store, _wakes: wakes, client, _database: database }
+    PostgresHarness { store, hearing, _wakes: wakes, client, _database: database }
+}
+
+/// A store that is connected to the server itself.
+pub(crate) async fn harness() -> PostgresHarness {
+    let database = with_clock().await;
+    let store = store(&database).await;
+    harness_of(database, Arc::clone(&store), store).await
+}
+
+/// A store behind a pooler in transaction mode, which it finds out by itself, and one beside it that hears.
+pub(crate) async fn pooled_harness() -> PostgresHarness {
+    let database = with_clock().await;
+    let dsn = shared_pgbouncer().await.dsn_of(database.name());
+    let pooled = PostgresStore::connect(&dsn, ConnectOptions::new()).await.unwrap();
+    let hearing = store(&database).await;
+    harness_of(database, pooled, hearing).await
 }
 
 #[async_trait]
 impl Harness for PostgresHarness {
     fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store) as Arc<dyn Store>
+    }
+
+    fn wakes(&self) -> Wakes {
+        self.hearing.wakes()
     }
 
     async fn advance(&self, by: Duration) {
