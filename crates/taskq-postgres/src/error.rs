@@ -98,6 +98,12 @@ fn of_sqlstate(code: &str, message: &str, detail: Option<&str>, schema: &SchemaN
     let message = message.to_owned();
     let index = || detail.and_then(|detail| detail.parse().ok());
     match code {
+        // What `pgbouncer` says to a transaction when it hands its sessions out for a statement.
+        "08P01" if message.contains("statement pooling") => StoreError::Pooler {
+            message: format!(
+                "the pooler allows no transactions ({message}): put it into transaction or session mode"
+            ),
+        },
         "TQ001" => StoreError::LeaseLost { message },
         "TQ002" => StoreError::Invalid { index: index(), message },
         "TQ003" => StoreError::Unsupported { index: index(), message },

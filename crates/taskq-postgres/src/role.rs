@@ -17,7 +17,7 @@ const COMMON: &[(&str, &str)] = &[
     // A schema that comes before `pg_catalog` could have types and operators of the same names.
     ("search_path", "pg_catalog"),
     ("standard_conforming_strings", "on"),
-    ("DateStyle", "ISO"),
+    ("DateStyle", "ISO, MDY"),
     ("IntervalStyle", "postgres"),
     ("TimeZone", "UTC"),
 ];
@@ -171,7 +171,7 @@ mod tests {
         let (startup, session, transaction) =
             (role.startup_options(), role.session_settings(18), role.transaction_start(18, None));
         for (name, value) in COMMON.iter().chain(PLANNER) {
-            assert!(startup.contains(&format!(" -c {name}={value}")), "{startup}");
+            assert!(startup.contains(&format!(" -c {name}={}", value.replace(' ', "\\ "))), "{startup}");
             assert!(session.contains(&format!("SET {name} = '{value}'")), "{session}");
             assert!(transaction.contains(&format!("set_config('{name}', '{value}', true)")), "{transaction}");
         }

@@ -11,5 +11,6 @@ mod doctor;
 mod events;
 mod migrate;
 mod observe;
+mod pooled;
 mod sql;
 mod statements;
