@@ -40,7 +40,8 @@ impl Dsn {
     pub(crate) fn config(&self, role: Role, settings: Option<&str>) -> tokio_postgres::Config {
         let mut config = self.config.clone();
         config.application_name(format!("{}:{}", self.name.as_deref().unwrap_or("taskq"), role.as_str()));
-        let options = format!("{}{}", self.options.as_deref().unwrap_or_default(), settings.unwrap_or_default());
+        let options =
+            format!("{}{}", self.options.as_deref().unwrap_or_default(), settings.unwrap_or_default());
         if !options.is_empty() {
             config.options(options.trim_start());
         }
@@ -159,7 +160,8 @@ fn hosts(config: &tokio_postgres::Config) -> Vec<Server> {
     let port = |at: usize| ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {
-        let place = |(at, address): (usize, &IpAddr)| Server { place: Place::Address(*address), port: port(at) };
+        let place =
+            |(at, address): (usize, &IpAddr)| Server { place: Place::Address(*address), port: port(at) };
         return addresses.iter().enumerate().map(place).collect();
     }
     let place = |(at, host): (usize, &Host)| Server {

@@ -113,7 +113,9 @@ impl Route {
         if self.asked == ConnectionMode::Direct {
             return Err(refusal());
         }
-        self.tell("a pooler in transaction mode is in between: workers poll, and every call brings its settings");
+        self.tell(
+            "a pooler in transaction mode is in between: workers poll, and every call brings its settings",
+        );
         Ok(Mode::Pooled)
     }
 

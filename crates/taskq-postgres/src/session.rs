@@ -117,6 +117,16 @@ impl Session {
         self.call(sql, params, None).await
     }
 
+    /// Runs a statement on an open connection and collects its rows.
+    pub(crate) async fn query_on(
+        &self,
+        connection: &Arc<Connection>,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.call_on(connection, sql, params, None).await
+    }
+
     /// Runs a statement in a transaction of its own that the server gives up after a while, and collects its rows. One
     /// round trip.
     ///
@@ -138,18 +148,46 @@ impl Session {
         limit: Option<Duration>,
     ) -> Result<Vec<Row>, StoreError> {
         let connection = self.connection().await?;
-        let deadline = self.0.role.deadline();
-        match self.answer(&connection, deadline, connection.run(sql, params, limit)).await {
+        match self.call_on(&connection, sql, params, limit).await {
             // Nothing has run: the session that was met is one of others as well.
             Err(StoreError::Database { sqlstate, .. })
-                if error::is_foreign(&sqlstate) && connection.pooled.is_none() =>
+                if error::is_foreign(&sqlstate) && !connection.is_pooled() =>
             {
                 self.0.route.doubt();
                 self.discard(&connection);
                 let connection = self.connection().await?;
-                self.answer(&connection, deadline, connection.run(sql, params, limit)).await
+                self.call_on(&connection, sql, params, limit).await
             }
             result => result,
+        }
+    }
+
+    async fn call_on(
+        &self,
+        connection: &Arc<Connection>,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let deadline = self.0.role.deadline();
+        // Behind a transaction of many jobs a turn may take as long as that, which has a deadline of its own.
+        if let Some(start) = &connection.pooled {
+            // Sent in one go, so calls of others may be under way.
+            let _turn = connection.turn.read().await;
+            let limited = limit.map(|limit| connection.role.transaction_start(connection.major, Some(limit)));
+            let start = limited.as_deref().unwrap_or(start);
+            let call = connection.transaction(start, connection.query_unnamed(sql, params));
+            return self.answer(connection, deadline, call).await;
+        }
+        match limit {
+            None => {
+                let _turn = connection.turn.read().await;
+                self.answer(connection, deadline, connection.query(sql, params)).await
+            }
+            Some(limit) => {
+                let _turn = connection.turn.write().await;
+                self.answer(connection, deadline, connection.query_within(sql, params, limit)).await
+            }
         }
     }
 
@@ -337,41 +375,11 @@ impl Connection {
         self.pooled.is_some()
     }
 
-    /// Runs a statement by itself and collects its rows.
-    pub(crate) async fn query(
+    async fn query(
         &self,
         sql: &Sql,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        self.run(sql, params, None).await
-    }
-
-    /// Runs a statement, within a time limit as a transaction of its own.
-    async fn run(
-        &self,
-        sql: &Sql,
-        params: &[&(dyn ToSql + Sync)],
-        limit: Option<Duration>,
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        if let Some(start) = &self.pooled {
-            // Sent in one go, so calls of others may be under way.
-            let _turn = self.turn.read().await;
-            let limited = limit.map(|limit| self.role.transaction_start(self.major, Some(limit)));
-            let start = limited.as_deref().unwrap_or(start);
-            return self.transaction(start, self.query_unnamed(sql, params)).await;
-        }
-        match limit {
-            Some(limit) => self.query_within(sql, params, limit).await,
-            None => self.query_alone(sql, params).await,
-        }
-    }
-
-    async fn query_alone(
-        &self,
-        sql: &Sql,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let _turn = self.turn.read().await;
         match self.query_prepared(sql, params).await {
             // Nothing has run yet: PostgreSQL refuses before it executes.
             Err(error) if error::judge(&error) == Verdict::Stale => {
@@ -382,14 +390,13 @@ impl Connection {
         }
     }
 
-    /// As [`query_alone`](Self::query_alone), in a transaction with a time limit.
+    /// As [`query`](Self::query), in a transaction with a time limit.
     async fn query_within(
         &self,
         sql: &Sql,
         params: &[&(dyn ToSql + Sync)],
         limit: Duration,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let _turn = self.turn.write().await;
         let statement = self.prepared(sql).await?;
         let start = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}",

@@ -155,7 +155,8 @@ pub async fn shared_pgbouncer() -> &'static PgBouncer {
 
 fn program() -> Option<PathBuf> {
     PROGRAMS.iter().map(PathBuf::from).find(|program| {
-        let look = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let look =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         look.is_ok_and(|status| status.success())
     })
 }

@@ -13,7 +13,8 @@ mod worker;
 use clap::{Parser, Subcommand};
 
 pub(crate) use bench::{
-    BenchCommand, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModesArg, ScaleArgs, StateArg,
+    BenchCommand, ChurnArgs, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModesArg, ScaleArgs,
+    StateArg,
 };
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};

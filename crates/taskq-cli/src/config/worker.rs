@@ -302,10 +302,15 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let failure =
-            worker(&args(), GivenDatabase { dsn: None, schema: None, pooled: None }, None, GivenRetention::default(), None)
-                .unwrap_err()
-                .to_string();
+        let failure = worker(
+            &args(),
+            GivenDatabase { dsn: None, schema: None, pooled: None },
+            None,
+            GivenRetention::default(),
+            None,
+        )
+        .unwrap_err()
+        .to_string();
         for part in ["3 problems", "TASKQ_PG_DSN", "--queue", "--actor"] {
             assert!(failure.contains(part), "{part} is not in: {failure}");
         }

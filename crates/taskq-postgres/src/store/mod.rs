@@ -88,8 +88,9 @@ impl PostgresStore {
         let engine = Engine::start()?;
         let hub = Hub::new(&options.schema);
         let route = Arc::new(Route::new(options.mode));
-        let session =
-            |role, ear| Session::new(role, (&dsn, &route), &options.schema, engine.handle(), engine.door(), ear);
+        let session = |role, ear| {
+            Session::new(role, (&dsn, &route), &options.schema, engine.handle(), engine.door(), ear)
+        };
         let calls = Arc::new(Calls {
             statements: Statements::new(&options.schema),
             throttle: Throttle::default(),

@@ -30,7 +30,12 @@ fn options(mode: ConnectionMode) -> ConnectOptions {
 }
 
 /// A pooler of the test's own, with one session for each database.
-async fn pooler(database: &TestDatabase, mode: PoolMode, size: u32, settings: &[&str]) -> (PgBouncer, String) {
+async fn pooler(
+    database: &TestDatabase,
+    mode: PoolMode,
+    size: u32,
+    settings: &[&str],
+) -> (PgBouncer, String) {
     let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
     let cluster = database.cluster().clone();
     let starting = move || {
@@ -80,8 +85,7 @@ const WITNESS: &str = "
     CREATE TRIGGER witness AFTER INSERT ON taskq.jobs FOR EACH ROW EXECUTE FUNCTION public.witness()";
 
 /// What it then finds in each.
-const WITNESSED: [&str; 8] =
-    ["read committed", "off", "1min", "5s", "1min", "ISO, MDY", "UTC", "postgres"];
+const WITNESSED: [&str; 8] = ["read committed", "off", "1min", "5s", "1min", "ISO, MDY", "UTC", "postgres"];
 
 /// Settings of a role that would break what does not bring its own. The time limits are those of a careful operator, long
 /// enough for what is sent before they are replaced.
