@@ -99,7 +99,7 @@ impl Route {
                 self.found.store(CHANGES, Ordering::Relaxed);
                 self.pooled()
             }
-            failed => self.unknown(failed.ok().and_then(Result::err)),
+            failed => Ok(self.unknown(failed.ok().and_then(Result::err))),
         }
     }
 
@@ -120,17 +120,17 @@ impl Route {
     }
 
     /// What serves everywhere, when nothing could be found out. Who asked for the direct mode is believed.
-    fn unknown(&self, error: Option<StoreError>) -> Result<Mode, StoreError> {
+    fn unknown(&self, error: Option<StoreError>) -> Mode {
         let reason = error.map_or_else(|| "no answer in time".to_owned(), |error| error.to_string());
         if self.asked == ConnectionMode::Direct {
             tracing::debug!(reason, "whether a pooler is in between could not be found out");
-            return Ok(Mode::Kept);
+            return Mode::Kept;
         }
         self.found.store(CHANGES, Ordering::Relaxed);
         self.tell(&format!(
             "whether a pooler is in between could not be found out ({reason}): workers poll, as if there were one"
         ));
-        Ok(Mode::Pooled)
+        Mode::Pooled
     }
 
     fn tell(&self, what: &str) {

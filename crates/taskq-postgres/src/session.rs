@@ -156,7 +156,7 @@ impl Session {
                 self.0.route.doubt();
                 self.discard(&connection);
                 let connection = self.connection().await?;
-                self.call_on(&connection, sql, params, limit).await
+                Box::pin(self.call_on(&connection, sql, params, limit)).await
             }
             result => result,
         }
@@ -169,26 +169,42 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
         limit: Option<Duration>,
     ) -> Result<Vec<Row>, StoreError> {
-        let deadline = self.0.role.deadline();
-        // Behind a transaction of many jobs a turn may take as long as that, which has a deadline of its own.
-        if let Some(start) = &connection.pooled {
-            // Sent in one go, so calls of others may be under way.
-            let _turn = connection.turn.read().await;
-            let limited = limit.map(|limit| connection.role.transaction_start(connection.major, Some(limit)));
-            let start = limited.as_deref().unwrap_or(start);
-            let call = connection.transaction(start, connection.query_unnamed(sql, params));
-            return self.answer(connection, deadline, call).await;
-        }
-        match limit {
-            None => {
+        // Boxed what is seldom, so that the rest stays small.
+        match (&connection.pooled, limit) {
+            (Some(start), limit) => Box::pin(self.call_pooled(connection, start, sql, params, limit)).await,
+            (None, Some(limit)) => Box::pin(self.call_within(connection, sql, params, limit)).await,
+            (None, None) => {
+                // Behind a transaction of many jobs this may take as long as that, which has a deadline of its own.
                 let _turn = connection.turn.read().await;
-                self.answer(connection, deadline, connection.query(sql, params)).await
-            }
-            Some(limit) => {
-                let _turn = connection.turn.write().await;
-                self.answer(connection, deadline, connection.query_within(sql, params, limit)).await
+                self.answer(connection, self.0.role.deadline(), connection.query(sql, params)).await
             }
         }
+    }
+
+    async fn call_pooled(
+        &self,
+        connection: &Arc<Connection>,
+        start: &str,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let limited = limit.map(|limit| connection.role.transaction_start(connection.major, Some(limit)));
+        let start = limited.as_deref().unwrap_or(start);
+        // Sent in one go, so calls of others may be under way.
+        let call = connection.transaction(start, connection.query_unnamed(sql, params));
+        self.answer(connection, self.0.role.deadline(), call).await
+    }
+
+    async fn call_within(
+        &self,
+        connection: &Arc<Connection>,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Duration,
+    ) -> Result<Vec<Row>, StoreError> {
+        let _turn = connection.turn.write().await;
+        self.answer(connection, self.0.role.deadline(), connection.query_within(sql, params, limit)).await
     }
 
     /// Starts a transaction on an open connection; other calls wait until it has ended.
