@@ -15,6 +15,7 @@ mod listen;
 mod migrate;
 mod mode;
 mod notify;
+mod rights;
 mod role;
 mod schema;
 mod session;
@@ -25,10 +26,11 @@ pub use connect::ConnectOptions;
 pub use doctor::{Diagnosis, Doctor, Limits, Verdict};
 pub use executors::{CompleteError, CompleteIn, Executor, InTx, Statement};
 pub use migrate::{
-    Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus, Migrator,
-    Mode, Phase, SchemaStatus, Step,
+    Applied, Finding, FunctionsState, GrantedRole, MigrateError, MigrationSet, MigrationState,
+    MigrationStatus, Migrator, Mode, Phase, SchemaStatus, Step,
 };
 pub use mode::ConnectionMode;
+pub use rights::RoleKind;
 pub use schema::{InvalidSchemaName, SchemaName};
 pub use store::PostgresStore;
 

@@ -21,7 +21,7 @@ pub(crate) use demo::{DemoArgs, DevArgs};
 pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};
 pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, TailArgs, WaitArgs};
 pub(crate) use lane::{ActorArgs, ActorCommand, ModeArg, QueueArgs, QueueCommand, QueueSetArgs};
-pub(crate) use migrate::{MigrateCommand, PhaseArg};
+pub(crate) use migrate::{KindArg, MigrateCommand, PhaseArg};
 pub(crate) use output::OutputArgs;
 pub(crate) use worker::WorkerArgs;
 
@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Start a private server for development, print its DSN and keep it until Ctrl-C.
     Dev(DevArgs),
-    /// Bring the database's schema up to date, or say how it stands.
+    /// Bring the database's schema up to date, say how it stands, grant roles what they need.
     #[command(subcommand)]
     Migrate(MigrateCommand),
     /// Run jobs with programs as actors.

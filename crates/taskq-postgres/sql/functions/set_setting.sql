@@ -5,7 +5,7 @@
 -- "7 days"; "0" keeps them for ever. event_retention_batch_size: events of one batch, 1 to 100000, default 10000.
 -- result_ttl: how long the result of a job that succeeds is kept; default "0", for ever.
 CREATE OR REPLACE FUNCTION "{schema}".set_setting(name text, value jsonb) RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

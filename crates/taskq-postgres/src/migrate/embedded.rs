@@ -12,6 +12,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
     "01.00.00_02_pre_rescue.sql",
     "01.00.00_03_pre_round_robin.sql",
     "01.00.00_04_pre_sweeps.sql",
+    "01.00.00_06_pre_roles.sql",
 );
 
 /// Functions, by name.
@@ -50,6 +51,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "fairness_problem.sql",
     "forget_keys.sql",
     "forget_workers.sql",
+    "grant_role.sql",
     "heartbeat.sql",
     "held.sql",
     "interval_setting.sql",
@@ -73,6 +75,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "refuse.sql",
     "register_worker.sql",
     "release_worker.sql",
+    "renew_grants.sql",
     "require_leader.sql",
     "require_read_committed.sql",
     "result_expiry.sql",
@@ -82,6 +85,8 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "retry_ids.sql",
     "retry_matching.sql",
     "retry_policy_problem.sql",
+    "revoke_role.sql",
+    "rights.sql",
     "seeded_id.sql",
     "set_queue.sql",
     "set_setting.sql",
@@ -103,6 +108,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "take_keys.sql",
     "time_problem.sql",
     "wake.sql",
+    "withdraw_grants.sql",
 );
 
 #[cfg(test)]

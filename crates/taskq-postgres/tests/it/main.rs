@@ -12,5 +12,6 @@ mod events;
 mod migrate;
 mod observe;
 mod pooled;
+mod roles;
 mod sql;
 mod statements;

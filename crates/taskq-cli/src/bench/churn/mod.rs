@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_postgres::Statement;
 use uuid::Uuid;
 
-use self::table::{Counters, Size};
+use self::table::{Cost, Counters, Size};
 use self::variants::{VARIANTS, Variant};
 use super::clock::now_ns;
 use super::machine::Machine;
@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const QUEUE: &str = "churn";
 const ACTOR: &str = "churn";
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 16] = [
     "case",
     "payload_bytes",
     "jobs_per_s",
@@ -44,6 +44,8 @@ const COLUMNS: [&str; 14] = [
     "vacuums",
     "hot_share",
     "wal_bytes_per_job",
+    "buffers_per_claim",
+    "buffers_per_settle",
     "claim_p95_ms",
     "claim_p95_late_ratio",
 ];
@@ -77,6 +79,10 @@ pub(super) async fn run(args: &ChurnArgs, scene: &Scene, progress: &Progress) ->
         annex.control().run(variant.alter).await?;
         tables.push((variant, Churn::begin(&annex, variant, args).await?, annex));
     }
+    let mut before = Vec::new();
+    for (_, _, annex) in &tables {
+        before.push(Cost::read(scene, annex.control()).await?);
+    }
     progress.say("jobs come and go");
     let began = Instant::now();
     let mut running = JoinSet::new();
@@ -97,10 +103,13 @@ pub(super) async fn run(args: &ChurnArgs, scene: &Scene, progress: &Progress) ->
     });
     let (seen, gone) = (seen?, gone?);
     let mut rows = Vec::new();
-    for (((variant, annex), seen), gone) in annexes.iter().zip(seen).zip(gone.into_iter().flatten()) {
+    for ((((variant, annex), seen), gone), before) in
+        annexes.iter().zip(seen).zip(gone.into_iter().flatten()).zip(before)
+    {
         let last = Counters::read(annex.control()).await?;
-        let wal = table::wal_bytes(scene, annex.control()).await?;
-        rows.push(row(variant, &seen, &last, &gone, wal, args));
+        let cost = Cost::read(scene, annex.control()).await?.zip(before);
+        let cost = cost.map(|(after, before)| after.since(before));
+        rows.push(row(variant, &seen, &last, &gone, cost, args));
     }
     Ok(Report {
         bench: "churn",
@@ -252,7 +261,7 @@ fn row(
     seen: &Seen,
     counters: &Counters,
     gone: &Gone,
-    wal_bytes: Option<u64>,
+    cost: Option<Cost>,
     args: &ChurnArgs,
 ) -> Row {
     Row::of(variant.case)
@@ -270,7 +279,9 @@ fn row(
         .with("dead_rows_max", seen.dead_rows_max)
         .with("vacuums", counters.vacuums)
         .with("hot_share", counters.hot_updates as f64 / counters.updates.max(1) as f64)
-        .with("wal_bytes_per_job", wal_bytes.map(|bytes| bytes as f64 / gone.jobs.max(1) as f64))
+        .with("wal_bytes_per_job", cost.map(|cost| cost.wal_bytes as f64 / gone.jobs.max(1) as f64))
+        .with("buffers_per_claim", cost.map(|cost| cost.claim_buffers as f64 / cost.claims.max(1) as f64))
+        .with("buffers_per_settle", cost.map(|cost| cost.settle_buffers as f64 / cost.claims.max(1) as f64))
         .with("claim_p50_ms", gone.all.at_ms(0.5))
         .with("claim_p95_ms", gone.all.at_ms(0.95))
         .with("claim_p95_late_ratio", gone.late.at_ms(0.95) / gone.early.at_ms(0.95))

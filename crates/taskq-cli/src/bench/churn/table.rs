@@ -46,14 +46,47 @@ impl Counters {
     }
 }
 
-/// The WAL of what was called in a schema, full-page images included; `None` where the server does not count it.
-pub(super) async fn wal_bytes(scene: &Scene, session: &Session) -> Result<Option<u64>, Failure> {
-    let Some(statements) = scene.statements() else { return Ok(None) };
-    let wal = format!(
-        r#"SELECT coalesce(sum(s.wal_bytes), 0)::bigint FROM {statements} s
-        WHERE s.toplevel AND position('"{{schema}}".' IN s.query) > 0"#
-    );
-    Ok(Some(count(session.one(&wal, &[]).await?.get(0))))
+/// What calls in a schema have cost.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Cost {
+    /// WAL, full-page images included.
+    pub(super) wal_bytes: u64,
+    pub(super) claims: u64,
+    /// Shared buffers that claims used.
+    pub(super) claim_buffers: u64,
+    /// Shared buffers that settles used.
+    pub(super) settle_buffers: u64,
+}
+
+impl Cost {
+    /// Reads it; `None` where the server does not count it.
+    pub(super) async fn read(scene: &Scene, session: &Session) -> Result<Option<Self>, Failure> {
+        let Some(statements) = scene.statements() else { return Ok(None) };
+        let cost = format!(
+            r#"SELECT coalesce(sum(s.wal_bytes), 0)::bigint,
+                coalesce(sum(s.calls) FILTER (WHERE s.query LIKE '%.claim(%'), 0)::bigint,
+                coalesce(sum(s.shared_blks_hit + s.shared_blks_read) FILTER (WHERE s.query LIKE '%.claim(%'), 0)::bigint,
+                coalesce(sum(s.shared_blks_hit + s.shared_blks_read) FILTER (WHERE s.query LIKE '%.settle(%'), 0)::bigint
+            FROM {statements} s WHERE s.toplevel AND position('"{{schema}}".' IN s.query) > 0"#
+        );
+        let row = session.one(&cost, &[]).await?;
+        Ok(Some(Self {
+            wal_bytes: count(row.get(0)),
+            claims: count(row.get(1)),
+            claim_buffers: count(row.get(2)),
+            settle_buffers: count(row.get(3)),
+        }))
+    }
+
+    /// What was added since.
+    pub(super) const fn since(self, before: Self) -> Self {
+        Self {
+            wal_bytes: self.wal_bytes - before.wal_bytes,
+            claims: self.claims - before.claims,
+            claim_buffers: self.claim_buffers - before.claim_buffers,
+            settle_buffers: self.settle_buffers - before.settle_buffers,
+        }
+    }
 }
 
 fn count(number: i64) -> u64 {
