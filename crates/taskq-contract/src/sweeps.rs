@@ -153,8 +153,7 @@ pub(crate) async fn a_job_fails_when_its_deadline_passes_before_it_starts(scene:
     assert_eq!(leader.due_now().await, [Sweep::Promote, Sweep::Deadlines]);
     let (swept, span) = scene.during(leader.sweep(Sweep::Deadlines)).await;
     assert_eq!(swept.rows, 2);
-    let left = swept.due_in.expect("another deadline comes");
-    assert!(left <= 57 * MINUTE && left > 56 * MINUTE, "{left:?}");
+    assert_eq!(swept.due_in, None, "a deadline that is far away is not looked for");
     for id in [ready, scheduled] {
         let job = scene.job(id).await;
         assert_eq!((job.status, job.attempt), (Status::Failed, 0));

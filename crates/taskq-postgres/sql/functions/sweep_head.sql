@@ -43,6 +43,8 @@ BEGIN
             SELECT j.schedule_to_close INTO due_at FROM "{schema}".jobs j
             WHERE j.schedule_to_close IS NOT NULL AND j.status IN ('scheduled', 'blocked', 'pending')
                 AND (j.schedule_to_close, j.id) > (from_at, first_id)
+                -- Jobs that were claimed leave dead entries ahead of now, up to their deadlines.
+                AND j.schedule_to_close <= now + interval '2 seconds'
             ORDER BY j.schedule_to_close, j.id LIMIT 1;
             clear_to := least(due_at, now);
         WHEN 'results' THEN

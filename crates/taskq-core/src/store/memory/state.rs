@@ -171,7 +171,9 @@ impl State {
 
     /// Removes a job that has ended, and its attempts.
     pub(super) fn remove(&mut self, id: JobId) {
-        self.jobs.remove(&id);
+        if let Some(expires_at) = self.jobs.remove(&id).and_then(|job| job.result_expires_at) {
+            self.results.remove(&(expires_at, id));
+        }
         self.cohorts.remove(&id);
         self.cancelling.remove(&id);
         let attempts: Vec<_> =
