@@ -4,8 +4,20 @@
 mod settings;
 mod verbs;
 
-pub(crate) use settings::page as settings;
-pub(crate) use verbs::page as verbs;
+/// The page of the verbs.
+pub(crate) fn verbs() -> String {
+    ended(&verbs::page())
+}
+
+/// The page of the settings.
+pub(crate) fn settings() -> String {
+    ended(&settings::page())
+}
+
+/// A file ends with one line break.
+fn ended(page: &str) -> String {
+    format!("{}\n", page.trim_end())
+}
 
 /// What stands at the head of every page.
 const MADE: &str =

@@ -9,7 +9,7 @@ use crate::cli::Cli;
 use crate::config::FILE_SETTINGS;
 
 /// Writes the page.
-pub(crate) fn page() -> String {
+pub(super) fn page() -> String {
     let mut root = Cli::command();
     root.build();
     let worker = root.find_subcommand("worker").cloned().unwrap_or_default();

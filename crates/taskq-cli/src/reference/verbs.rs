@@ -8,7 +8,7 @@ use super::{MADE, cell};
 use crate::cli::Cli;
 
 /// Writes the page.
-pub(crate) fn page() -> String {
+pub(super) fn page() -> String {
     let mut root = Cli::command();
     root.build();
     let mut page = format!("{MADE}\n# The command line\n\n");
