@@ -109,7 +109,6 @@ macro_rules! each_behaviour {
                 every_other_end_is_kept
                 a_repeated_success_finds_its_job_gone
                 a_success_twice_in_a_call_counts_once
-                a_result_that_is_not_kept_does_not_expire
                 jobs_that_are_kept_and_others_settle_in_one_call
                 many_successes_are_deleted_by_one_call
                 what_does_not_hold_its_fence_deletes_nothing
@@ -234,6 +233,7 @@ macro_rules! each_behaviour {
                 events_are_kept_for_a_time
                 the_size_of_a_batch_of_events_is_a_setting
                 settings_out_of_bounds_are_refused
+                a_result_that_is_not_kept_does_not_expire
                 what_the_leader_writes_down_is_told
                 a_new_leader_goes_on_where_the_last_note_says
             }
