@@ -26,7 +26,9 @@ pub use query::{
     WorkerState, WorkerSummary,
 };
 pub use settings::{
-    DEFAULT_EVENT_RETENTION_BATCH_SIZE, DEFAULT_EVENT_RETENTION_PERIOD, Setting, SettingSummary,
+    ActorChanges, DEFAULT_ARCHIVE_RETENTION_PERIOD, DEFAULT_EVENT_RETENTION_BATCH_SIZE,
+    DEFAULT_EVENT_RETENTION_PERIOD, DEFAULT_FAILED_HOT_PERIOD, DEFAULT_HOT_PERIOD, MIN_HOT_PERIOD, Setting,
+    SettingSummary,
 };
 pub use sweep::{
     LookFrom, ReclaimOptions, Sweep, SweepCall, SweepDue, SweepFailure, SweepKey, SweepNote, SweepProbe,
@@ -330,6 +332,14 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Invalid`] for a limit out of bounds.
     async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError>;
+
+    /// Sets what is particular to an actor, which need not have jobs yet. Returns whether anything was another before.
+    ///
+    /// Of jobs that have finished already, the leader changes the time at which they are archived, in batches.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a value out of bounds; nothing is written.
+    async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError>;
 
     /// Lists the paused actors, by name.
     ///

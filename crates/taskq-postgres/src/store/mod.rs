@@ -25,10 +25,10 @@ use taskq_core::model::{
     Settled, Settlement, WorkerId,
 };
 use taskq_core::store::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
-    JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary, ReclaimOptions,
-    Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store, StoreError, Sweep,
-    SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
+    ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
+    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary,
+    ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store,
+    StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
 };
 
 pub(crate) use self::control::printable;
@@ -249,6 +249,10 @@ impl Store for PostgresStore {
 
     async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
         self.run(|calls| calls.set_queue(queue, mode, limit)).await
+    }
+
+    async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
+        self.run(move |calls| calls.set_actor(actor, changes)).await
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
