@@ -125,17 +125,17 @@ mod tests {
     fn one_wake_up_a_window_and_the_last_is_sent() {
         let throttle = Throttle::default();
         let start = Instant::now();
-        let at = |ms| start + Duration::from_millis(ms);
+        let at = |tenths: u32| start + WINDOW * tenths / 10;
         let mail = topic("mail");
         let both = [mail.clone(), topic("other")];
         assert_eq!(throttle.admit(&both, at(0)), []);
-        assert_eq!(throttle.admit(&both[..1], at(1)), both[..1]);
-        assert_eq!(throttle.trail(&mail, at(2)), Some(at(1)));
+        assert_eq!(throttle.admit(&both[..1], at(2)), both[..1]);
+        assert_eq!(throttle.trail(&mail, at(4)), Some(at(10)));
         assert_eq!(*throttle.owed(), 1);
-        assert_eq!(throttle.trail(&mail, at(3)), None, "one is on its way");
-        throttle.sending(&mail, at(5));
-        assert_eq!(throttle.trail(&mail, at(6)), Some(at(10)), "a later commit needs another");
-        assert_eq!(throttle.admit(&both[1..], at(6)), []);
+        assert_eq!(throttle.trail(&mail, at(6)), None, "one is on its way");
+        throttle.sending(&mail, at(10));
+        assert_eq!(throttle.trail(&mail, at(12)), Some(at(20)), "a later commit needs another");
+        assert_eq!(throttle.admit(&both[1..], at(12)), []);
     }
 
     #[test]

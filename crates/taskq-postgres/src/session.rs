@@ -107,7 +107,19 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let connection = self.connection().await?;
-        self.answer(&connection, self.0.role.deadline(), connection.query(sql, params)).await
+        self.query_on(&connection, sql, params).await
+    }
+
+    /// Runs a statement on an open connection and collects its rows.
+    pub(crate) async fn query_on(
+        &self,
+        connection: &Arc<Connection>,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        // Behind a transaction of many jobs this may take as long as that, which has a deadline of its own.
+        let _turn = connection.turn.read().await;
+        self.answer(connection, self.0.role.deadline(), connection.query(sql, params)).await
     }
 
     /// Runs a statement in a transaction of its own that the server gives up after a while, and collects its rows. One
@@ -122,6 +134,7 @@ impl Session {
         limit: Duration,
     ) -> Result<Vec<Row>, StoreError> {
         let connection = self.connection().await?;
+        let _turn = connection.turn.write().await;
         self.answer(&connection, self.0.role.deadline(), connection.query_within(sql, params, limit)).await
     }
 
@@ -291,13 +304,11 @@ impl Connection {
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 
-    /// Runs a statement by itself and collects its rows.
-    pub(crate) async fn query(
+    async fn query(
         &self,
         sql: &Sql,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let _turn = self.turn.read().await;
         match self.query_prepared(sql, params).await {
             // Nothing has run yet: PostgreSQL refuses before it executes.
             Err(error) if error::judge(&error) == Verdict::Stale => {
@@ -316,7 +327,6 @@ impl Connection {
         params: &[&(dyn ToSql + Sync)],
         limit: Duration,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let _turn = self.turn.write().await;
         let statement = self.prepared(sql).await?;
         match self.transaction(limit, self.client.query(&statement, params)).await {
             Err(error) if error::judge(&error) == Verdict::Stale => {

@@ -64,7 +64,7 @@ async fn main() -> anyhow::Result<()> {
     let amounts = [5, 20, 10, 15];
     let jobs = amounts.map(|amount| Transfer { from: 1, to: 2, amount });
     for handle in taskq.enqueue_many::<Transfer>(jobs).await? {
-        handle.wait_timeout(Duration::from_secs(60)).await?;
+        handle.wait_timeout(Duration::from_mins(1)).await?;
     }
     worker.stop();
     let report = worker.join().await?;

@@ -58,7 +58,7 @@ async fn main() -> anyhow::Result<()> {
         println!("refused: {error}");
     }
     let handle = place_order(&pool, &taskq, "Ada").await?;
-    println!("{}", handle.wait_timeout(Duration::from_secs(60)).await?);
+    println!("{}", handle.wait_timeout(Duration::from_mins(1)).await?);
     let orders: i64 = sqlx::query_scalar("SELECT count(*) FROM public.orders").fetch_one(&pool).await?;
     worker.stop();
     let report = worker.join().await?;

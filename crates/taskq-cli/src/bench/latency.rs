@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use taskq::Client;
+use taskq::{Client, Job};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
 
 use super::child::Body;
 use super::clock::{now_ns, seconds};
@@ -14,6 +16,7 @@ use super::crew::Crew;
 use super::drain::orders;
 use super::job::{Numbered, refused};
 use super::machine::Machine;
+use super::plain;
 use super::progress::Progress;
 use super::report::{Report, Row};
 use super::scene::Scene;
@@ -26,13 +29,31 @@ const WARM_UP: u64 = 50;
 /// After a job is started, the worker is given this much time to be idle again, and a random part of as much more, so
 /// that no period of its own is hit again and again.
 const REST_MS: u64 = 10;
-const COLUMNS: [&str; 9] =
-    ["case", "jobs", "rate_per_s", "p50_ms", "p95_ms", "p99_ms", "max_ms", "enqueue_p50_ms", "late_p99_ms"];
+const COLUMNS: [&str; 10] = [
+    "case",
+    "jobs",
+    "rate_per_s",
+    "p50_ms",
+    "p95_ms",
+    "p99_ms",
+    "max_ms",
+    "enqueue_p50_ms",
+    "late_p99_ms",
+    "ratio_to_statements",
+];
+/// What a claim has to do at the least.
+const TAKE: &str = r#"
+    UPDATE "{schema}".jobs SET status = 'running', locked_by_worker = $2, started_at = now() WHERE id = $1 RETURNING payload
+"#;
 
 /// Runs the benchmark.
 pub(super) async fn run(args: &LatencyArgs, scene: &Scene, progress: &Progress) -> Result<Report, Failure> {
     let random = u64::from(args.rate) * u64::from(args.seconds);
-    progress.expect(WARM_UP + u64::from(args.jobs) + random);
+    progress.expect(2 * (WARM_UP + u64::from(args.jobs)) + random);
+    progress.say("two statements");
+    two_statements(scene, WARM_UP, progress).await?;
+    let least = two_statements(scene, u64::from(args.jobs), progress).await?;
+    scene.empty().await?;
     let client = scene.client().await?;
     let mut crew = Crew::start(&orders(scene, args.slots, 1, 1, Body::Tell)).await?;
     crew.go().await?;
@@ -50,7 +71,10 @@ pub(super) async fn run(args: &LatencyArgs, scene: &Scene, progress: &Progress) 
         server: scene.facts().clone(),
         machine: Machine::look(),
         rows: vec![
-            alone.row("one at a time", args.slots),
+            least.row("two statements", 0),
+            alone
+                .row("one at a time", args.slots)
+                .with("ratio_to_statements", alone.pickup.at_ms(0.5) / least.pickup.at_ms(0.5)),
             busy.row("at random times", args.slots)
                 .with("rate_per_s", busy.rate())
                 .with("late_p99_ms", busy.late.at_ms(0.99)),
@@ -92,6 +116,33 @@ impl Picked {
             .with("enqueue_p50_ms", self.enqueue.at_ms(0.5))
             .with("enqueue_p99_ms", self.enqueue.at_ms(0.99))
     }
+}
+
+/// What nobody who writes a job, is told of it, and takes it durably can undercut here: an insert that notifies, the
+/// notification, and an update of the row by its key, each on a connection of its own that was idle.
+async fn two_statements(scene: &Scene, jobs: u64, progress: &Progress) -> Result<Picked, Failure> {
+    let (writer, taker) = (scene.session().await?, scene.session().await?);
+    let (listener, mut told) = scene.listener("bench").await?;
+    let write = format!("WITH written AS ({}) SELECT pg_notify('bench', '')", plain::INSERT);
+    let write = writer.client.prepare(&writer.sql(&write)).await?;
+    let take = taker.client.prepare(&taker.sql(TAKE)).await?;
+    let mut picked = Picked::new();
+    for n in 0..jobs {
+        tokio::time::sleep(Duration::from_millis(REST_MS + fastrand::u64(0..REST_MS))).await;
+        let id = Uuid::now_v7();
+        let called_ns = now_ns();
+        writer
+            .client
+            .query_one(&write, &[&id, &Numbered::QUEUE, &Numbered::ACTOR, &Json(Numbered { n })])
+            .await?;
+        picked.enqueue.note(now_ns() - called_ns);
+        told.recv().await.ok_or_else(|| Failure::failed("the listening connection ended"))?;
+        taker.client.query_one(&take, &[&id, &id]).await?;
+        picked.pickup.note(now_ns() - called_ns);
+        progress.advance(1);
+    }
+    drop(listener);
+    Ok(picked)
 }
 
 async fn one_at_a_time(

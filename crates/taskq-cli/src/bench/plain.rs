@@ -10,7 +10,8 @@ use super::job::Numbered;
 use super::scene::Session;
 use crate::exit::Failure;
 
-const INSERT: &str = r#"
+/// The insert of one row: id, queue, actor, payload.
+pub(super) const INSERT: &str = r#"
     INSERT INTO "{schema}".jobs (id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue,
         actor, payload)
     VALUES ($1, now(), 0, 20, 1, now(), 'pending', $2, $3, $4)

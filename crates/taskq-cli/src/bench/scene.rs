@@ -1,6 +1,7 @@
 //! Where a benchmark runs: a server, and a scratch schema of its own on it.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
@@ -8,7 +9,8 @@ use taskq::migrate::Migrator;
 use taskq::store::{PostgresStore, StoreError};
 use taskq::{Client, ConnectOptions, SchemaName};
 use taskq_testkit::{KeptServer, Options, PrivateServer};
-use tokio_postgres::NoTls;
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, NoTls};
 
 use super::clock::ServerCpu;
 use crate::config::{DatabaseSettings, GivenDatabase};
@@ -155,6 +157,14 @@ impl Scene {
     /// Opens a connection for plain SQL.
     pub(super) async fn session(&self) -> Result<Session, Failure> {
         Session::open(&self.database).await
+    }
+
+    /// Opens a connection that listens, and tells of each notification.
+    pub(super) async fn listener(
+        &self,
+        channel: &str,
+    ) -> Result<(Session, mpsc::UnboundedReceiver<()>), Failure> {
+        Session::listen(&self.database, channel).await
     }
 
     /// Makes one more scratch schema, for a benchmark that compares tables with each other.
@@ -324,6 +334,24 @@ impl Session {
             let _ = connection.await;
         });
         Ok(Self { client, schema: database.schema.clone() })
+    }
+
+    /// Opens a connection that listens, and tells of each notification.
+    async fn listen(
+        database: &DatabaseSettings,
+        channel: &str,
+    ) -> Result<(Self, mpsc::UnboundedReceiver<()>), Failure> {
+        let (client, mut connection) = tokio_postgres::connect(&database.dsn, NoTls).await?;
+        let (tell, told) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if matches!(message, AsyncMessage::Notification(_)) && tell.send(()).is_err() {
+                    return;
+                }
+            }
+        });
+        client.batch_execute(&format!("LISTEN {channel}")).await?;
+        Ok((Self { client, schema: database.schema.clone() }, told))
     }
 
     /// Opens a connection, runs `work` on it and drives it in the same task, so that no hop between threads is

@@ -135,7 +135,7 @@ fn wrong_settings_of_the_database_are_named_with_their_source() {
 #[test]
 fn unknown_words_are_refused_and_help_is_not() {
     run(taskq().arg("enqueu")).refused(2, &["enqueu"]);
-    run(taskq().args(["job", "tail", "x"])).refused(2, &["tail"]);
+    run(taskq().args(["job", "tial"])).refused(2, &["tial"]);
     run(taskq().args(["job", "list", "--status", "done"])).refused(2, &["--status", "unknown status `done`"]);
     run(taskq().args(["job", "list", "--limit", "0"])).refused(2, &["--limit"]);
     run(taskq().args(["migrate", "up", "--phase", "now"])).refused(2, &["--phase", "pre", "post"]);

@@ -44,7 +44,7 @@ impl WakeToken {
         self
     }
 
-    /// Tells the workers, on the client's own connection: at most once per queue and 5 ms, the last one always.
+    /// Tells the workers, on the client's own connection: at most once per queue and millisecond, the last one always.
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be reached. The jobs are found all the same, later.

@@ -1,6 +1,7 @@
 //! Many jobs at once: copied into a table of the session's own, and written from there by one statement.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
@@ -58,8 +59,8 @@ impl Calls {
     }
 
     /// Makes the staging table, or empties it, and says whether it is there.
-    async fn prepare_staging(&self, connection: &Connection) -> bool {
-        let made = connection.query(&self.statements.prepare_staging, &[]).await;
+    async fn prepare_staging(&self, connection: &Arc<Connection>) -> bool {
+        let made = self.client.query_on(connection, &self.statements.prepare_staging, &[]).await;
         if let Err(error) = &made {
             tracing::debug!(%error, "there is no staging table; jobs go as documents");
         }

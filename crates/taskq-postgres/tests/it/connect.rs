@@ -306,7 +306,10 @@ async fn an_enqueue_that_waits_for_its_key_holds_up_no_other_and_gives_up() {
         observer.query_one(blocked, &[]).await.unwrap().get::<_, i64>(0) == 1
     })
     .await;
-    store.enqueue(vec![job("q")]).await.unwrap();
+    // More than one: what waited behind the key would come through at the very moment when the wait ends.
+    for _ in 0..3 {
+        store.enqueue(vec![job("q")]).await.unwrap();
+    }
     assert!(!waiting.is_finished(), "it was waited for");
     let given_up = (&mut waiting).await.unwrap();
     assert!(matches!(given_up, Err(StoreError::Busy { .. })), "{given_up:?}");

@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 use crate::database::{PATIENCE, client, migrated, store};
 
 /// How long what must be told may be held back: by any transaction of the whole server, other tests' included.
-const HELD_BACK: Duration = Duration::from_secs(120);
+const HELD_BACK: Duration = Duration::from_mins(2);
 
 /// Writes an event as a transaction of a user's program would, by hand.
 async fn write(session: &Client, kind: &str) {
@@ -169,7 +169,7 @@ async fn a_sweep_is_given_up_at_its_time_limit() {
     let left = "SELECT count(*) FROM taskq.job_events";
     assert_eq!(admin.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 3, "nothing was committed");
     // The next call on the same connection has its own limit.
-    let generous = SweepCall { timeout: Some(Duration::from_secs(60)), ..batch(1) };
+    let generous = SweepCall { timeout: Some(Duration::from_mins(1)), ..batch(1) };
     assert_eq!(store.sweep(Sweep::Events, generous).await.unwrap().rows, 1);
     store.sweeps_due(worker, epoch, vec![SweepProbe::new(Sweep::Events)], None).await.unwrap();
     let sessions = "SELECT count(*) FROM pg_stat_activity

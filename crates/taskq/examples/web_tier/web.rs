@@ -13,7 +13,7 @@ pub(crate) async fn run(taskq: &TaskQ) -> anyhow::Result<()> {
     let once = taskq.enqueue(&upload).idempotency_key("upload-1").on_finished(OnFinished::Return);
     let handle = once.await?;
     println!("enqueued {}", handle.id());
-    let Shrunk { path } = handle.wait_timeout(Duration::from_secs(60)).await?;
+    let Shrunk { path } = handle.wait_timeout(Duration::from_mins(1)).await?;
     println!("it is at {path}");
     Ok(())
 }

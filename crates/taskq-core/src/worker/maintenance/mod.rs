@@ -366,6 +366,7 @@ impl Progress {
         SweepCall {
             timeout: Some(self.description.timeout),
             after: self.floor.key().cloned(),
+            period: self.overrides.event_retention_period,
             ..call.clone()
         }
     }
@@ -421,6 +422,10 @@ fn report(sweep: Sweep, swept: &Swept) {
             rows = swept.rows,
             "a sweep did something"
         );
+        if sweep == Sweep::Events {
+            // Operators who shorten the retention look for this.
+            tracing::info!(kind = "event_retention", count = swept.rows, "event-retention-swept");
+        }
     }
     if let Some(problem) = &swept.problem
         && sweep != Sweep::Reclaim

@@ -143,7 +143,7 @@ async fn a_claim_by_turns_under_way_keeps_its_worker_from_being_declared_lost() 
         scene.expire(worker).await;
         let marked: i64 = scene
             .client
-            .query_one("SELECT taskq.mark_lost($1, $2, 100)", &[&leader, &epoch])
+            .query_one("SELECT swept FROM taskq.mark_lost($1, $2, 100)", &[&leader, &epoch])
             .await
             .unwrap()
             .get(0);
