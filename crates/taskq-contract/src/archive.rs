@@ -7,12 +7,13 @@ use taskq_core::model::{
     SettleReason, Status,
 };
 use taskq_core::store::{
-    ActorChanges, CancelOutcome, Cancelled, JobFilter, JobMatch, Retried, RetryOutcome, Setting, Sweep,
+    ActorChanges, CancelOutcome, Cancelled, JobFilter, JobMatch, PruneCall, PruneMode, Retried, RetryOutcome,
+    Setting, Sweep, SweepCall,
 };
 
 use crate::draft::{Draft, actor, draft, json};
 use crate::leading::Leading;
-use crate::scene::{DAY, HOUR, MINUTE, Scene, assert_invalid};
+use crate::scene::{DAY, HOUR, MINUTE, Scene, assert_invalid, assert_not_leader};
 use crate::worker::{abandoned, cancelled, failed, failed_for_good, succeeded};
 
 /// More than any test takes, and less than any period of the archive.
@@ -405,18 +406,103 @@ pub(crate) async fn two_years_go_by(scene: Scene<'_>) {
         assert!(scene.is_archived(good).await && !scene.is_archived(bad).await);
         scene.advance(30 * DAY + 10 * HOUR).await;
         scene.lead_through(&[Sweep::Archive, Sweep::ArchiveExpiry]).await;
-        let page = scene.page(JobFilter { limit: 1_000, ..JobFilter::default() }).await;
+        let all = JobFilter { limit: 1_000, ..JobFilter::default() };
+        let page = scene.store.jobs(all).await.expect("the filter is valid");
         let now = scene.now().await;
+        assert!(page.iter().all(|job| job.archived_at.is_some()));
         for (ended, id) in &jobs {
-            let is_there = scene.is_there(*id).await;
-            assert!(!is_there || scene.is_archived(*id).await);
+            let listed = page.iter().filter(|job| job.id == *id).count();
+            assert!(listed <= 1, "on one side");
             // Kept for a year behind the end of its month.
-            assert!(is_there || now > *ended + 365 * DAY, "of {ended}, gone too early at {now}");
-            assert!(!is_there || now < *ended + 397 * DAY, "of {ended}, still there at {now}");
-            let listed = page.iter().filter(|listed| *listed == id).count();
-            assert_eq!(listed, usize::from(is_there), "on one side, or nowhere");
+            assert!(listed == 1 || now > *ended + 365 * DAY, "of {ended}, gone too early at {now}");
+            assert!(listed == 0 || now < *ended + 397 * DAY, "of {ended}, still there at {now}");
         }
     }
     let left = scene.page(JobFilter { limit: 1_000, ..JobFilter::default() }).await;
     assert!((22..=28).contains(&left.len()), "two jobs of each month of a year: {}", left.len());
+}
+
+/// What a batch of a prune did: how many jobs, how many of them archived.
+async fn prune(scene: &Scene<'_>, call: &PruneCall) -> (u64, u64) {
+    let (mut pruned, mut archived, mut after) = (0, 0, None);
+    loop {
+        let call = PruneCall { after, ..call.clone() };
+        let batch = scene.store.prune(call).await.expect("in bounds");
+        pruned += batch.pruned;
+        archived += batch.archived;
+        after = batch.scanned_to;
+        if after.is_none() {
+            return (pruned, archived);
+        }
+    }
+}
+
+fn older_than(older_than: Duration, mode: PruneMode) -> PruneCall {
+    PruneCall { jobs: JobMatch::default(), older_than, limit: 100, after: None, mode }
+}
+
+pub(crate) async fn what_ended_long_ago_is_pruned_on_both_sides(scene: Scene<'_>) {
+    let archived = scene.archived(keyed("k")).await.id;
+    let (worker, retried) = scene.running(draft().retry_every(MINUTE)).await;
+    worker.end(&retried, failed()).await;
+    scene.cancel(&[retried.id]).await;
+    let other =
+        scene.ended(draft().queue("q").with(|job| job.tags = vec!["t".to_owned()]), succeeded()).await.id;
+    scene.advance(MINUTE).await;
+    let young = scene.ended(draft(), succeeded()).await.id;
+    let (waits, runs) = (scene.add(draft().after(DAY)).await, scene.running(draft()).await.1.id);
+
+    assert_eq!(prune(&scene, &older_than(MINUTE, PruneMode::Count)).await, (3, 1));
+    assert_eq!(prune(&scene, &older_than(HOUR, PruneMode::Count)).await, (1, 1));
+    let tagged = JobMatch { tag: Some("t".to_owned()), ..JobMatch::default() };
+    let call = PruneCall { jobs: tagged, ..older_than(MINUTE, PruneMode::Delete) };
+    assert_eq!(prune(&scene, &call).await, (1, 0));
+    assert!(!scene.is_there(other).await);
+    let cancelled = JobMatch { statuses: vec![Status::Cancelled, Status::Failed], ..JobMatch::default() };
+    let call = PruneCall { jobs: cancelled, ..older_than(Duration::ZERO, PruneMode::Count) };
+    assert_eq!(prune(&scene, &call).await, (1, 0));
+
+    // Batch by batch it comes to the same.
+    let call = PruneCall { limit: 1, ..older_than(MINUTE, PruneMode::Delete) };
+    assert_eq!(prune(&scene, &call).await, (2, 1));
+    assert_eq!(prune(&scene, &call).await, (0, 0));
+    for id in [archived, retried.id] {
+        assert!(!scene.is_there(id).await);
+        assert_eq!(scene.attempts(id).await, []);
+    }
+    for id in [young, waits, runs] {
+        assert!(scene.is_there(id).await);
+    }
+    let again = scene.enqueue([keyed("k")]).await[0];
+    assert_eq!((again.id, again.outcome, again.status), (archived, EnqueueOutcome::Existing, None));
+}
+
+pub(crate) async fn a_prune_out_of_bounds_is_refused(scene: Scene<'_>) {
+    let call = older_than(DAY, PruneMode::Delete);
+    for limit in [0, 100_001] {
+        assert_invalid(scene.store.prune(PruneCall { limit, ..call.clone() }).await, None);
+    }
+    let too_long = 36_601 * DAY;
+    assert_invalid(scene.store.prune(PruneCall { older_than: too_long, ..call.clone() }).await, None);
+    for status in [Status::Scheduled, Status::Blocked, Status::Pending, Status::Running] {
+        let jobs = JobMatch { statuses: vec![Status::Failed, status], ..JobMatch::default() };
+        assert_invalid(scene.store.prune(PruneCall { jobs, ..call.clone() }).await, None);
+    }
+}
+
+pub(crate) async fn who_does_not_lead_archives_nothing(scene: Scene<'_>) {
+    scene.ended(draft(), succeeded()).await;
+    scene.set_hot(Setting::HotPeriod(2 * HOUR)).await;
+    scene.advance(3 * HOUR).await;
+    let first = scene.leading().await;
+    let old = first.epoch;
+    first.step_down().await;
+    let second = scene.leading().await;
+    for sweep in [Sweep::Archive, Sweep::ArchiveExpiry, Sweep::Restamp] {
+        for (leader, epoch) in [(first.worker.id, old), (second.worker.id, old)] {
+            assert_not_leader(scene.store.sweep(sweep, SweepCall::new(leader, epoch, 10)).await);
+        }
+    }
+    let own = second.call(10);
+    assert_eq!(scene.store.sweep(Sweep::Archive, own).await.expect("it leads").rows, 1);
 }

@@ -251,6 +251,9 @@ macro_rules! each_behaviour {
                 a_hot_period_out_of_bounds_is_refused
                 a_month_of_the_archive_goes_when_it_is_kept_no_longer
                 two_years_go_by
+                what_ended_long_ago_is_pruned_on_both_sides
+                a_prune_out_of_bounds_is_refused
+                who_does_not_lead_archives_nothing
             }
             events {
                 at_the_level_all_every_transition_is_told

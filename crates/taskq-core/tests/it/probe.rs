@@ -399,6 +399,10 @@ impl Store for Probe {
         self.pass(Call::Events, self.inner.events(after, limit)).await
     }
 
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        self.store().prune(call).await
+    }
+
     async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
         self.store().set_actor(actor, changes).await
     }

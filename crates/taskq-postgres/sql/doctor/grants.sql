@@ -10,7 +10,8 @@ FROM (
     FROM pg_catalog.pg_class c
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) p(privilege)
-    WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT pg_catalog.has_table_privilege(c.oid, p.privilege)
+    -- Who may read a partitioned table needs no privilege on its partitions.
+    WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND NOT pg_catalog.has_table_privilege(c.oid, p.privilege)
         -- What was applied is only read.
         AND (c.relname <> 'schema_migrations' OR p.privilege = 'SELECT')
     UNION ALL

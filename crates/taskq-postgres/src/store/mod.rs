@@ -26,9 +26,10 @@ use taskq_core::model::{
 };
 use taskq_core::store::{
     ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
-    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary,
-    ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store,
-    StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
+    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode, QueueSet,
+    QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary,
+    Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes,
+    WorkerSummary,
 };
 
 pub(crate) use self::control::printable;
@@ -237,6 +238,10 @@ impl Store for PostgresStore {
         after: Option<JobId>,
     ) -> Result<RetriedBatch, StoreError> {
         self.run(|calls| calls.retry_matching(jobs, limit, after)).await
+    }
+
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        self.run(|calls| calls.prune(call)).await
     }
 
     async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {

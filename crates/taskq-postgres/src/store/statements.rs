@@ -80,6 +80,8 @@ statements! {
         [JSONB, INT4, UUID, TEXT];
     retry: r#"SELECT id, outcome, status FROM "{schema}".retry($1)"#, [UUID_ARRAY];
     retry_matching: r#"SELECT retried, scanned_to FROM "{schema}".retry_matching($1, $2, $3)"#, [JSONB, INT4, UUID];
+    prune: r#"SELECT pruned, archived, scanned_to FROM "{schema}".prune($1, $2, $3, $4, $5)"#,
+        [JSONB, INTERVAL, INT4, UUID, BOOL];
     pause: r#"SELECT "{schema}".pause($1, $2)"#, [TEXT, TEXT];
     resume: r#"SELECT "{schema}".resume($1, $2)"#, [TEXT, TEXT];
     set_queue: r#"SELECT changed, merged, more FROM "{schema}".set_queue($1, $2, $3)"#, [TEXT, TEXT, INT4];

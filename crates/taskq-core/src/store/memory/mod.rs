@@ -40,10 +40,10 @@ pub(crate) use validate::job as check_job;
 
 use super::{
     ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
-    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary,
-    ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store,
-    StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wake, Wakes,
-    WorkerSummary,
+    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode, QueueSet,
+    QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary,
+    Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wake,
+    Wakes, WorkerSummary,
 };
 use crate::model::{
     ActorName, AttemptRecord, Enqueued, Epoch, EventCursor, JobId, JobRecord, Json, NewJob, Outcome,
@@ -205,6 +205,10 @@ impl Store for MemoryStore {
         after: Option<JobId>,
     ) -> Result<RetriedBatch, StoreError> {
         self.verb(|state, now| state.retry_matching(now, &jobs, limit, after))
+    }
+
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        self.verb(|state, now| state.prune(now, &call))
     }
 
     async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {

@@ -179,9 +179,11 @@ impl State {
         self.stamp(id);
     }
 
-    /// Removes a job that has ended, and its attempts.
+    /// Removes a job that has ended, on whichever side it is, and its attempts.
     pub(super) fn remove(&mut self, id: JobId) {
-        self.jobs.remove(&id);
+        if let Some(at) = self.jobs.remove(&id).and_then(|job| job.result_expires_at) {
+            self.results.remove(&(at, id));
+        }
         self.archive.remove(&id);
         self.finished.remove(id);
         self.cohorts.remove(&id);

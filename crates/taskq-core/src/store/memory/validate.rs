@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::{ActorChanges, MIN_HOT_PERIOD, Setting, StoreError};
+use super::super::{ActorChanges, MIN_HOT_PERIOD, PruneCall, Setting, StoreError};
 use super::clock::whole_micros_of;
 use crate::model::{
     JobId, Json, NewJob, OnFinished, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name,
@@ -130,6 +130,17 @@ pub(super) fn setting(setting: Setting) -> Result<(), StoreError> {
     };
     problem
         .map_or(Ok(()), |problem| Err(StoreError::invalid(format!("setting {}: {problem}", setting.name()))))
+}
+
+/// Checks which jobs are to be deleted.
+pub(super) fn prune(call: &PruneCall) -> Result<(), StoreError> {
+    if call.older_than > DELAY_LIMIT {
+        return Err(StoreError::invalid("older_than is not between 0 and 36,600 days"));
+    }
+    match call.jobs.statuses.iter().find(|status| !status.is_terminal()) {
+        Some(status) => Err(StoreError::invalid(format!("jobs that are {status} have not ended"))),
+        None => Ok(()),
+    }
 }
 
 /// Checks what is set for an actor.
