@@ -17,6 +17,8 @@ DECLARE
     now timestamptz := "{schema}".clock();
     keep interval;
     month timestamptz;
+    months timestamptz[];
+    whole timestamptz[];
     suffix text;
     part text;
     told text;
@@ -27,15 +29,18 @@ BEGIN
     PERFORM "{schema}".require_read_committed('expire_archive');
     PERFORM "{schema}".check_max_rows(max_rows);
     PERFORM "{schema}".require_leader(leader, leader_epoch, false);
-    FOREACH month IN ARRAY ARRAY[now, (now AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC'] LOOP
-        IF NOT "{schema}".has_archive_month(month) THEN
+    SELECT array_agg(m.month ORDER BY m.month), array_agg(m.month) FILTER (WHERE m.is_whole) INTO months, whole
+    FROM "{schema}".archive_months() m;
+    FOREACH month IN ARRAY ARRAY["{schema}".archive_month(now), "{schema}".archive_expiry("{schema}".archive_month(now), '0')] LOOP
+        IF month <> ALL (coalesce(whole, '{}')) THEN
             told := coalesce(told, "{schema}".make_archive_month(leader, leader_epoch, month));
             failed := failed + (told IS NOT NULL)::integer;
         END IF;
     END LOOP;
     keep := "{schema}".interval_setting('archive_retention_period', '365 days');
     IF keep > interval '0' THEN
-        FOR month IN SELECT m.month FROM "{schema}".archive_months() m(month) WHERE "{schema}".archive_expiry(m.month, keep) <= now LOOP
+        FOREACH month IN ARRAY coalesce(months, '{}') LOOP
+            EXIT WHEN "{schema}".archive_expiry(month, keep) > now;
             IF dropped = 1 THEN
                 is_more := true;
                 EXIT;

@@ -1,5 +1,5 @@
 -- Whether the archive has its partitions of a month.
--- Called by: sweep_head, sweep_archive, expire_archive. Locks: none. Indexes: those of the catalog pg_inherits.
+-- Called by: sweep_archive. Locks: none. Indexes: those of the catalog pg_inherits.
 CREATE OR REPLACE FUNCTION "{schema}".has_archive_month(month timestamptz) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp

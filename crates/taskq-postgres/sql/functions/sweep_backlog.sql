@@ -68,7 +68,7 @@ BEGIN
                 WHERE s.name = 'archive_retention_period' AND "{schema}".setting_problem(s.name, s.value) IS NOT NULL
             ) THEN
                 keep := "{schema}".interval_setting('archive_retention_period', '365 days');
-                SELECT count(*) INTO found FROM "{schema}".archive_months() m(month)
+                SELECT count(*) INTO found FROM "{schema}".archive_months() m
                 WHERE keep > interval '0' AND "{schema}".archive_expiry(m.month, keep) <= now;
             END IF;
         WHEN 'restamp' THEN

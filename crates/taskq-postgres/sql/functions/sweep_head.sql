@@ -83,16 +83,14 @@ BEGIN
             SELECT s.value #>> '{}', 'setting archive_retention_period in the table settings: ' || "{schema}".setting_problem(s.name, s.value)
             INTO period_text, problem
             FROM "{schema}".settings s WHERE s.name = 'archive_retention_period';
-            IF NOT ("{schema}".has_archive_month(now)
-                AND "{schema}".has_archive_month((now AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC'))
-            THEN
-                due_at := now;
-            ELSIF problem IS NULL THEN
+            IF problem IS NULL THEN
                 keep := coalesce(period_text::interval, '365 days');
-                IF keep > interval '0' THEN
-                    SELECT min("{schema}".archive_expiry(m.month, keep)) INTO due_at FROM "{schema}".archive_months() m(month);
-                END IF;
             END IF;
+            -- Room for this month and the next is made as soon as it lacks.
+            SELECT CASE WHEN count(*) FILTER (WHERE m.is_whole AND m.month IN ("{schema}".archive_month(now),
+                        "{schema}".archive_expiry("{schema}".archive_month(now), '0'))) < 2 THEN now
+                    WHEN keep > interval '0' THEN min("{schema}".archive_expiry(m.month, keep)) END
+            INTO due_at FROM "{schema}".archive_months() m;
         WHEN 'restamp' THEN
             -- A little later than it was asked for, so that whoever read the period before has committed.
             SELECT r.requested_at + interval '5 seconds' INTO due_at FROM "{schema}".restamp r WHERE r.only_row;

@@ -10,11 +10,13 @@ use crate::codec::Columns;
 impl Doctor {
     pub(super) async fn archive(&self, probe: &Probe) -> Result<Vec<Diagnosis>, StoreError> {
         let schema = probe.schema().as_str();
-        let rows = probe.query(include_str!("../../sql/doctor/archive.sql"), &[(&schema, Type::TEXT)]).await?;
+        let rows =
+            probe.query(include_str!("../../sql/doctor/archive.sql"), &[(&schema, Type::TEXT)]).await?;
         let mut found = Vec::new();
         for row in &rows {
             let mut columns = Columns::of(row);
-            let (kind, what, jobs): (String, String, i64) = (columns.read()?, columns.read()?, columns.read()?);
+            let (kind, what, jobs): (String, String, i64) =
+                (columns.read()?, columns.read()?, columns.read()?);
             found.push(match kind.as_str() {
                 "detached" => Diagnosis::problem(
                     "archive",

@@ -129,7 +129,10 @@ async fn a_job_that_the_archive_has_already_is_told() {
         "DELETE FROM taskq.jobs",
     )
     .await;
-    assert!(problem.message.contains("1 finished jobs") && problem.message.contains("already"), "{problem:?}");
+    assert!(
+        problem.message.contains("1 finished jobs") && problem.message.contains("already"),
+        "{problem:?}"
+    );
 }
 
 #[tokio::test]
