@@ -39,7 +39,7 @@ impl Scene<'_> {
     }
 
     async fn set_level(&self, level: EventLevel) {
-        self.store.set_setting(Setting::EventLevel(level)).await.expect("a level");
+        self.operator().await.set_setting(Setting::EventLevel(level)).await.expect("a level");
     }
 }
 

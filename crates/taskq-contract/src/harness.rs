@@ -14,6 +14,12 @@ pub trait Harness: Send + Sync {
     /// now on is not lost because a listener still connects.
     fn store(&self) -> Arc<dyn Store>;
 
+    /// Returns the store for what only an operator may do: queues' modes and settings. Default: the same one; a backend
+    /// with rights gives one that has them, while [`store`](Self::store) has those of a worker.
+    async fn operator(&self) -> Arc<dyn Store> {
+        self.store()
+    }
+
     /// Moves the store's clock forward, for every connection.
     async fn advance(&self, by: Duration);
 

@@ -109,6 +109,7 @@ macro_rules! each_behaviour {
                 every_other_end_is_kept
                 a_repeated_success_finds_its_job_gone
                 a_success_twice_in_a_call_counts_once
+                a_result_that_is_not_kept_does_not_expire
                 jobs_that_are_kept_and_others_settle_in_one_call
                 many_successes_are_deleted_by_one_call
                 what_does_not_hold_its_fence_deletes_nothing

@@ -65,6 +65,11 @@ impl<'h> Scene<'h> {
         Self { harness, store: harness.store() }
     }
 
+    /// The store with the rights of an operator.
+    pub(crate) async fn operator(&self) -> Arc<dyn Store> {
+        self.harness.operator().await
+    }
+
     /// Reads the store's clock.
     pub(crate) async fn now(&self) -> Timestamp {
         self.harness.now().await

@@ -67,7 +67,7 @@ impl Scene<'_> {
     }
 
     async fn set(&self, setting: Setting) {
-        self.store.set_setting(setting).await.expect("the value is in bounds");
+        self.operator().await.set_setting(setting).await.expect("the value is in bounds");
     }
 }
 
@@ -161,8 +161,7 @@ pub(crate) async fn a_job_fails_when_its_deadline_passes_before_it_starts(scene:
     assert_eq!(leader.due_now().await, [Sweep::Promote, Sweep::Deadlines]);
     let (swept, span) = scene.during(leader.sweep(Sweep::Deadlines)).await;
     assert_eq!(swept.rows, 2);
-    let left = swept.due_in.expect("another deadline comes");
-    assert!(left <= 57 * MINUTE && left > 56 * MINUTE, "{left:?}");
+    assert_eq!(swept.due_in, None, "a deadline that is far away is not looked for");
     for id in [ready, scheduled] {
         let job = scene.job(id).await;
         assert_eq!((job.status, job.attempt), (Status::Failed, 0));
@@ -327,7 +326,7 @@ pub(crate) async fn settings_out_of_bounds_are_refused(scene: Scene<'_>) {
         Setting::EventRetentionBatchSize(0),
         Setting::EventRetentionBatchSize(100_001),
     ] {
-        assert_invalid(scene.store.set_setting(setting).await, None);
+        assert_invalid(scene.operator().await.set_setting(setting).await, None);
     }
     assert_eq!(scene.store.settings().await.expect("reading succeeds"), before);
     scene.set(Setting::EventLevel(EventLevel::All)).await;

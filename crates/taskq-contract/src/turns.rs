@@ -22,7 +22,7 @@ impl Draft {
 
 impl Scene<'_> {
     async fn set_mode(&self, name: &str, mode: QueueMode) -> QueueSet {
-        self.store.set_queue(queue(name), mode, BATCH).await.expect("setting a mode succeeds")
+        self.operator().await.set_queue(queue(name), mode, BATCH).await.expect("setting a mode succeeds")
     }
 
     /// Lets the lanes of queue `q` take turns.
@@ -379,13 +379,14 @@ pub(crate) async fn a_mode_that_is_set_tells_what_it_changed(scene: Scene<'_>) {
     assert_eq!(scene.mode("q").await, Some(QueueMode::RoundRobin));
     add(&scene, "x", 3).await;
     let merged = |changed, merged, more| QueueSet { changed, merged, more };
-    let set = |limit| scene.store.set_queue(queue("q"), QueueMode::StrictFifo, limit);
+    let operator = scene.operator().await;
+    let set = |limit| operator.set_queue(queue("q"), QueueMode::StrictFifo, limit);
     assert_eq!(set(2).await.expect("a valid call"), merged(true, 2, true));
     assert_eq!(set(2).await.expect("a valid call"), merged(false, 1, false));
     assert_eq!(set(2).await.expect("a valid call"), unchanged);
     assert_eq!(scene.mode("q").await, Some(QueueMode::StrictFifo));
     for limit in [0, 100_001] {
-        assert_invalid(scene.store.set_queue(queue("q"), QueueMode::RoundRobin, limit).await, None);
+        assert_invalid(operator.set_queue(queue("q"), QueueMode::RoundRobin, limit).await, None);
     }
     assert_eq!(scene.mode("q").await, Some(QueueMode::StrictFifo), "nothing was changed");
 }

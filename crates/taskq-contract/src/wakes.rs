@@ -160,7 +160,7 @@ pub(crate) async fn a_job_that_an_operator_retries_wakes_its_queue(scene: Scene<
 pub(crate) async fn a_queue_whose_mode_changes_is_woken(scene: Scene<'_>) {
     for mode in [QueueMode::RoundRobin, QueueMode::StrictFifo] {
         let mut wakes = scene.store.wakes();
-        scene.store.set_queue(queue("q"), mode, 100).await.expect("setting a mode succeeds");
+        scene.operator().await.set_queue(queue("q"), mode, 100).await.expect("setting a mode succeeds");
         wait_for(&mut wakes, ready("q")).await;
     }
 }

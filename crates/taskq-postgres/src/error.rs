@@ -6,6 +6,7 @@ use std::io;
 use taskq_core::store::{SchemaProblem, StoreError};
 use tokio_postgres::error::DbError;
 
+use crate::rights;
 use crate::schema::SchemaName;
 
 /// What a failed call means for its connection and for a second attempt.
@@ -105,13 +106,7 @@ fn of_sqlstate(code: &str, message: &str, detail: Option<&str>, schema: &SchemaN
         "42P01" | "42883" | "42703" if message.contains(schema.as_str()) => {
             StoreError::Schema(SchemaProblem::TooOld { schema: schema.to_string(), detail: message })
         }
-        "42501" => StoreError::Database {
-            sqlstate: "42501".to_owned(),
-            message: format!(
-                "{message}; the role needs USAGE on schema \"{schema}\", EXECUTE on its functions and, to \
-                 look at jobs, SELECT on its tables"
-            ),
-        },
+        "42501" => rights::denied(&message, schema),
         "25006" => StoreError::Unavailable {
             message: format!("the server only reads, as a standby does: {message}"),
             source: None,

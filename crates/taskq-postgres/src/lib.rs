@@ -14,6 +14,7 @@ mod executors;
 mod listen;
 mod migrate;
 mod notify;
+mod rights;
 mod schema;
 mod session;
 mod store;
@@ -22,9 +23,10 @@ pub use connect::ConnectOptions;
 pub use doctor::{Diagnosis, Doctor, Limits, Verdict};
 pub use executors::{CompleteError, CompleteIn, Executor, InTx, Statement};
 pub use migrate::{
-    Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus, Migrator,
-    Mode, Phase, SchemaStatus, Step,
+    Applied, Finding, FunctionsState, GrantedRole, MigrateError, MigrationSet, MigrationState,
+    MigrationStatus, Migrator, Mode, Phase, SchemaStatus, Step,
 };
+pub use rights::RoleKind;
 pub use schema::{InvalidSchemaName, SchemaName};
 pub use store::PostgresStore;
 

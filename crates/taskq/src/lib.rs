@@ -188,8 +188,8 @@ pub mod store {
 /// Migrations: bringing the schema to what this version needs.
 pub mod migrate {
     pub use taskq_postgres::{
-        Applied, Finding, FunctionsState, MigrateError, MigrationSet, MigrationState, MigrationStatus,
-        Migrator, Mode, Phase, SchemaStatus, Step,
+        Applied, Finding, FunctionsState, GrantedRole, MigrateError, MigrationSet, MigrationState,
+        MigrationStatus, Migrator, Mode, Phase, RoleKind, SchemaStatus, Step,
     };
 }
 

@@ -5,6 +5,7 @@
 //! [`report`]. `docs/design/benchmarks.md` says how each figure is measured.
 
 mod child;
+mod churn;
 mod clock;
 mod copy;
 mod crew;
@@ -45,6 +46,7 @@ pub(crate) async fn run(
         BenchCommand::Depth(args) => depth::run(args, scene, progress).await,
         BenchCommand::Latency(args) => latency::run(args, scene, progress).await,
         BenchCommand::Enqueue(args) => enqueue::run(args, scene, progress).await,
+        BenchCommand::Churn(args) => churn::run(args, scene, progress).await,
         BenchCommand::Scale(args) => scale::run(args, scene, progress).await,
     }
 }

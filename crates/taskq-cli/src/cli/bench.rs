@@ -28,6 +28,8 @@ pub(crate) enum BenchCommand {
     Latency(LatencyArgs),
     /// Enqueue one at a time, from many callers, and many in one call, beside bare inserts and COPY.
     Enqueue(EnqueueBenchArgs),
+    /// Let jobs come and go for long in tables with different storage settings, side by side.
+    Churn(ChurnArgs),
     /// Share the slots among processes, compare short waits with bare tasks, and count what an idle worker costs.
     Scale(ScaleArgs),
 }
@@ -40,6 +42,7 @@ impl BenchCommand {
             Self::Depth(args) => &args.shared,
             Self::Latency(args) => &args.shared,
             Self::Enqueue(args) => &args.shared,
+            Self::Churn(args) => &args.shared,
             Self::Scale(args) => &args.shared,
         }
     }
@@ -53,7 +56,7 @@ impl BenchCommand {
             Self::Drain(args) => (args.slots, std::slice::from_ref(&args.processes)),
             Self::Scale(args) => (args.slots, args.processes.as_slice()),
             Self::Depth(args) => return args.check(),
-            Self::Latency(_) | Self::Enqueue(_) => return Ok(()),
+            Self::Latency(_) | Self::Enqueue(_) | Self::Churn(_) => return Ok(()),
         };
         match processes.iter().find(|processes| !slots.is_multiple_of(**processes)) {
             Some(processes) => Err(Failure::usage(format!(
@@ -172,6 +175,8 @@ pub(crate) enum StateArg {
     Running,
     /// Beside as many ready ones of actors that are not served.
     OtherActors,
+    /// Beside as many ready ones that have been tried before.
+    Retried,
     /// Of 48 actors, beside 8.
     Actors,
     /// Of 10,000 cohorts, beside 10; in round robin only.
@@ -220,6 +225,25 @@ pub(crate) struct EnqueueBenchArgs {
     pub(crate) batch: u64,
     #[command(flatten)]
     pub(crate) repeats: RepeatArgs,
+    #[command(flatten)]
+    pub(crate) shared: BenchArgs,
+}
+
+/// What `taskq bench churn` is told.
+#[derive(Args, Debug)]
+pub(crate) struct ChurnArgs {
+    /// How many jobs a second come and go in each of the tables.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(10..=10_000))]
+    pub(crate) rate: u32,
+    /// How long they do.
+    #[arg(long, value_name = "S", default_value_t = 300, value_parser = value_parser!(u32).range(4..=86_400))]
+    pub(crate) seconds: u32,
+    /// How many jobs are ready all the time.
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) ready: u32,
+    /// How long finished jobs stay in the table.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = value_parser!(u32).range(1..=3_600))]
+    pub(crate) hot_seconds: u32,
     #[command(flatten)]
     pub(crate) shared: BenchArgs,
 }

@@ -15,6 +15,55 @@ pub(crate) enum MigrateCommand {
     Plan(PlanArgs),
     /// Check that what is applied is what this program knows.
     Verify(VerifyArgs),
+    /// Grant a role of the server what it needs for what it is for, and nothing else.
+    #[command(after_help = "\
+The role must exist and be no superuser. Kinds:
+  worker        runs jobs and leads; enqueues, looks, cancels and retries jobs, pauses and resumes lanes
+  enqueue-only  enqueues, and sees nothing of the jobs
+  read-only     looks at everything, and changes nothing
+  operator      as worker, without running jobs; sets queues and settings
+
+It is run as the schema's owner. The role is noted, and later versions grant it what they need more. Example:
+  taskq migrate grant worker app_worker")]
+    Grant(GrantArgs),
+    /// Take back what a role was granted.
+    Revoke(RevokeArgs),
+    /// List the roles that were granted something, and what is wrong with each; exit code 1 when something is.
+    Grants(OutputArgs),
+}
+
+/// What a role is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum KindArg {
+    /// Runs jobs and leads.
+    Worker,
+    /// Enqueues, and sees nothing of the jobs.
+    EnqueueOnly,
+    /// Looks at everything, and changes nothing.
+    ReadOnly,
+    /// Looks, enqueues, decides; runs no jobs.
+    Operator,
+}
+
+/// What `taskq migrate grant` is told.
+#[derive(Args, Debug)]
+pub(crate) struct GrantArgs {
+    /// What the role is for.
+    #[arg(hide_possible_values = true)]
+    pub(crate) kind: KindArg,
+    /// The role.
+    pub(crate) role: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What `taskq migrate revoke` is told.
+#[derive(Args, Debug)]
+pub(crate) struct RevokeArgs {
+    /// The role.
+    pub(crate) role: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// When a migration may run: before the new program does, or after the old one is gone.

@@ -14,7 +14,8 @@ mod worker;
 use clap::{Parser, Subcommand};
 
 pub(crate) use bench::{
-    BenchCommand, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModesArg, ScaleArgs, StateArg,
+    BenchCommand, ChurnArgs, DepthArgs, DrainArgs, EnqueueBenchArgs, LatencyArgs, ModesArg, ScaleArgs,
+    StateArg,
 };
 pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
@@ -23,7 +24,7 @@ pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, Sho
 pub(crate) use lane::{
     ActorArgs, ActorCommand, ActorSetArgs, ModeArg, PeriodArg, QueueArgs, QueueCommand, QueueSetArgs,
 };
-pub(crate) use migrate::{MigrateCommand, PhaseArg};
+pub(crate) use migrate::{KindArg, MigrateCommand, PhaseArg};
 pub(crate) use output::OutputArgs;
 pub(crate) use prune::PruneArgs;
 pub(crate) use worker::WorkerArgs;
@@ -51,7 +52,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Start a private server for development, print its DSN and keep it until Ctrl-C.
     Dev(DevArgs),
-    /// Bring the database's schema up to date, or say how it stands.
+    /// Bring the database's schema up to date, say how it stands, grant roles what they need.
     #[command(subcommand)]
     Migrate(MigrateCommand),
     /// Run jobs with programs as actors.

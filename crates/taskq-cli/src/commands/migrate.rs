@@ -1,10 +1,12 @@
-//! `taskq migrate up`, `status`, `plan` and `verify`.
+//! `taskq migrate up`, `status`, `plan`, `verify`, `grant`, `revoke` and `grants`.
 
 use serde::Serialize;
-use taskq::migrate::{Finding, MigrateError, MigrationState, Migrator, Phase, SchemaStatus};
+use taskq::migrate::{
+    Finding, GrantedRole, MigrateError, MigrationState, Migrator, Phase, RoleKind, SchemaStatus,
+};
 use taskq::store::{SchemaProblem, StoreError};
 
-use crate::cli::{MigrateCommand, OutputArgs, PhaseArg};
+use crate::cli::{KindArg, MigrateCommand, OutputArgs, PhaseArg};
 use crate::config::DatabaseSettings;
 use crate::exit::{Exit, Failure, with_sources};
 use crate::output;
@@ -37,6 +39,27 @@ pub(super) async fn run(verb: MigrateCommand, database: DatabaseSettings) -> Res
             let findings = migrator.verify().await.map_err(failure)?;
             print_findings(&findings, &database, args.output)
         }
+        MigrateCommand::Grant(args) => {
+            let kind = kind(args.kind);
+            migrator.grant(&args.role, kind).await.map_err(failure)?;
+            let of_role = |granted: &GrantedRole| granted.role == args.role;
+            let granted: Vec<_> =
+                migrator.grants().await.map_err(failure)?.into_iter().filter(of_role).collect();
+            print_grants(&granted, args.output)
+        }
+        MigrateCommand::Revoke(args) => {
+            if !migrator.revoke(&args.role).await.map_err(failure)? {
+                let message = format!("the role {:?} was granted nothing in this schema", args.role);
+                return Err(Failure::not_found(message));
+            }
+            if args.output.json {
+                output::json(&Revoked { revoked: &args.role })?;
+            } else {
+                output::line(&output::plain(&format!("revoked {}", args.role)))?;
+            }
+            Ok(Exit::Done)
+        }
+        MigrateCommand::Grants(args) => print_grants(&migrator.grants().await.map_err(failure)?, args),
     }
 }
 
@@ -53,6 +76,15 @@ fn phase(phase: PhaseArg) -> Phase {
     match phase {
         PhaseArg::Pre => Phase::Pre,
         PhaseArg::Post => Phase::Post,
+    }
+}
+
+fn kind(kind: KindArg) -> RoleKind {
+    match kind {
+        KindArg::Worker => RoleKind::Worker,
+        KindArg::EnqueueOnly => RoleKind::EnqueueOnly,
+        KindArg::ReadOnly => RoleKind::ReadOnly,
+        KindArg::Operator => RoleKind::Operator,
     }
 }
 
@@ -97,6 +129,33 @@ fn status_text(status: &SchemaStatus) -> String {
         status.migrations.iter().filter(|migration| migration.state == MigrationState::Pending).count();
     let schema = if status.exists { "" } else { " (the schema is missing)" };
     format!("{table}\n\nfunctions: {}\npending: {pending}{schema}", output::word(&status.functions))
+}
+
+#[derive(Serialize)]
+struct Revoked<'a> {
+    revoked: &'a str,
+}
+
+fn print_grants(granted: &[GrantedRole], output: OutputArgs) -> Result<Exit, Failure> {
+    if output.json {
+        output::json(granted)?;
+    } else if granted.is_empty() {
+        output::note("no role was granted anything");
+    } else {
+        let rows = granted.iter().map(|granted| {
+            let problems =
+                if granted.problems.is_empty() { "none".to_owned() } else { granted.problems.join("; ") };
+            [granted.role.clone(), granted.kind.to_string(), problems]
+        });
+        output::line(&output::table(["role", "kind", "problems"], rows))?;
+    }
+    match granted.iter().filter(|granted| !granted.problems.is_empty()).count() {
+        0 => Ok(Exit::Done),
+        1 => Err(Failure::failed("1 role is not granted what it needs: grant it again, or revoke it")),
+        roles => Err(Failure::failed(format!(
+            "{roles} roles are not granted what they need: grant them again, or revoke them"
+        ))),
+    }
 }
 
 #[derive(Serialize)]

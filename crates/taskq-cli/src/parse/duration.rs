@@ -11,6 +11,9 @@ static PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::Compact)
 /// Reads a duration in units of fixed length, weeks at most: a day is 24 hours.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const EXPECTED: &str = "expected a duration such as 90s, 5m, 2h or 3 days";
+    if text.trim() == "0" {
+        return Ok(Duration::ZERO);
+    }
     let span = PARSER.parse_span(text.trim()).map_err(|_| EXPECTED.to_owned())?;
     if span.get_months() != 0 || span.get_years() != 0 {
         return Err("months and years have no fixed length; say it in days".to_owned());

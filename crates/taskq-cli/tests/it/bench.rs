@@ -158,6 +158,20 @@ async fn enqueues_are_compared_with_plain_writes() {
 }
 
 #[tokio::test]
+async fn tables_with_different_settings_are_compared_while_jobs_come_and_go() {
+    let db = Database::new().await;
+    let report =
+        report(&db, &["churn", "--rate", "10", "--seconds", "4", "--ready", "10", "--hot-seconds", "1"]);
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.len() > 5 && rows[0]["case"] == "shipped", "{report}");
+    for row in rows {
+        positive(row, &["payload_bytes", "jobs", "jobs_per_s", "heap_bytes", "index_bytes", "claim_p95_ms"]);
+        assert!(row["dead_rows_max"].is_u64() && row["hot_share"].is_number(), "{row}");
+    }
+    assert_eq!(schemas(&db).await, 0);
+}
+
+#[tokio::test]
 async fn processes_waits_and_idle_workers_are_measured() {
     let db = Database::new().await;
     let small = [

@@ -79,6 +79,14 @@ pub enum StoreError {
         /// What it said.
         message: String,
     },
+    /// The role of the connection lacks a privilege; nothing was changed (`42501`).
+    #[error("permission denied: the role of this connection lacks {missing}; {remedy}")]
+    Denied {
+        /// The privilege and the object, as in `EXECUTE on function "taskq".claim`.
+        missing: String,
+        /// What gives it, and to whom that is open.
+        remedy: String,
+    },
     /// The database refused the call for a reason that has no type of its own.
     #[error("the database refused the call: {message} (SQLSTATE {sqlstate})")]
     Database {

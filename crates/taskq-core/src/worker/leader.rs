@@ -162,7 +162,8 @@ impl Leader {
     /// Sleeps until the time is over or something may be due earlier; says whether it is the latter.
     async fn sleep(&mut self, sleep: Duration) -> bool {
         if sleep.is_zero() {
-            // A sweep has more to do. The fence leaves other tasks their turn.
+            // A sweep has more to do. Other tasks have their turn all the same, whatever the round did.
+            tokio::task::yield_now().await;
             let mut woken = false;
             while let Some(Some(wake)) = self.wakes.next().now_or_never() {
                 woken |= matches!(wake, Wake::Due | Wake::Everything);

@@ -1,6 +1,7 @@
 //! A store that counts, holds back and fails calls of the in-memory one.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -80,6 +81,7 @@ struct Simulated {
 
 pub(crate) struct Probe {
     inner: Arc<MemoryStore>,
+    rows_are_locked: AtomicBool,
     /// A clock that follows the time of the tests' runtime, which stands still while anything runs.
     simulated: Option<Simulated>,
     calls: watch::Sender<HashMap<&'static str, usize>>,
@@ -121,6 +123,7 @@ impl Probe {
     fn of(inner: Arc<MemoryStore>, simulated: Option<Simulated>) -> Self {
         Self {
             inner,
+            rows_are_locked: AtomicBool::new(false),
             simulated,
             calls: watch::Sender::default(),
             fault: Mutex::new(None),
@@ -164,6 +167,11 @@ impl Probe {
     /// Lets `fault` decide what happens to calls.
     pub(crate) fn act(&self, fault: impl FnMut(&Call) -> Option<Act> + Send + 'static) {
         *self.fault.lock().unwrap() = Some(Box::new(fault));
+    }
+
+    /// Lets sweeps find what is due and get nothing, as when somebody holds the locks of all of it.
+    pub(crate) fn lock_rows(&self) {
+        self.rows_are_locked.store(true, Ordering::SeqCst);
     }
 
     /// Lets every call pass.
@@ -298,7 +306,14 @@ impl Store for Probe {
     }
 
     async fn sweep(&self, sweep: Sweep, call: SweepCall) -> Result<Swept, StoreError> {
-        self.pass(Call::Sweep(sweep, call.clone()), self.inner.sweep(sweep, call)).await
+        let locked = self.rows_are_locked.load(Ordering::SeqCst);
+        let deed = async {
+            if locked {
+                return Ok(Swept { due_in: Some(Duration::ZERO), ..Swept::default() });
+            }
+            self.inner.sweep(sweep, call.clone()).await
+        };
+        self.pass(Call::Sweep(sweep, call.clone()), deed).await
     }
 
     async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {

@@ -230,3 +230,50 @@ async fn a_retention_out_of_bounds_is_refused() {
     assert_eq!(refused, BuildError::EventRetentionPeriod { period });
     builder().event_retention_period(Duration::ZERO).event_retention_batch_size(100_000).build().unwrap();
 }
+
+/// The store fails in what the leader asks: the leader waits in between, and what else the process does goes on.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_ask_waits_though_it_has_notes_to_write() {
+    let (store, client) = Probe::simulated().shared();
+    let _worker = leader(&store, &client).await;
+    client.enqueue(&Double { value: 1 }).queue("nobody").run_in(SECOND).await.unwrap();
+    until("it is promoted", async || summary(&client, Sweep::Promote).await.swept == 1).await;
+    // Something that is not written down yet, and then no answer any more.
+    client.enqueue(&Double { value: 2 }).queue("nobody").run_in(SECOND).await.unwrap();
+    let asked = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&asked);
+    let promoted = Arc::new(Mutex::new(false));
+    store.act(move |call| match call {
+        Call::Sweep(Sweep::Promote, _) => {
+            *promoted.lock().unwrap() = true;
+            None
+        }
+        Call::SweepsDue(_) if *promoted.lock().unwrap() => {
+            *seen.lock().unwrap() += 1;
+            Some(Act::Fail(StoreError::Unavailable { message: "told to be".to_owned(), source: None }))
+        }
+        _ => None,
+    });
+    tokio::time::sleep(SECOND * 30).await;
+    let asked = *asked.lock().unwrap();
+    assert!((1..60).contains(&asked), "it asked {asked} times in 30 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn due_jobs_that_cannot_be_had_are_asked_for_with_the_next_look_only() {
+    let (store, client) = Probe::simulated().shared();
+    let _worker = leader(&store, &client).await;
+    let batches = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&batches);
+    store.lock_rows();
+    store.act(move |call| {
+        if let Call::Sweep(Sweep::Promote, _) = call {
+            *seen.lock().unwrap() += 1;
+        }
+        None
+    });
+    client.enqueue(&Double { value: 1 }).queue("nobody").run_in(SECOND).await.unwrap();
+    tokio::time::sleep(SECOND * 21).await;
+    let batches = *batches.lock().unwrap();
+    assert!((10..=45).contains(&batches), "{batches} batches in 20 s");
+}

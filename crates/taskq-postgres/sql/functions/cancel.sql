@@ -2,7 +2,7 @@
 -- Called by: clients, operators. Locks and indexes: see cancel_ids.
 CREATE OR REPLACE FUNCTION "{schema}".cancel(ids uuid[], reason text DEFAULT NULL)
 RETURNS TABLE (id uuid, outcome text, status text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN

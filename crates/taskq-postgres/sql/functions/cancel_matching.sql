@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION "{schema}".cancel_matching(
     filter jsonb, max_rows integer, after uuid DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS TABLE (cancelled bigint, requested bigint, scanned_to uuid)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$

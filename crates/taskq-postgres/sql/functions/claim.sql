@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION "{schema}".claim(
     payload jsonb, payload_version integer, scheduled_at timestamptz, schedule_to_close timestamptz,
     start_to_close interval, fairness_key text, identity_key text, metadata jsonb, tags text[], trace_context text
 )
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

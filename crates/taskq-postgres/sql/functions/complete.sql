@@ -7,7 +7,7 @@
 -- has changed since the transaction began, and sees the worker's lease as it was then.
 CREATE OR REPLACE FUNCTION "{schema}".complete(worker uuid, job uuid, epoch bigint, result jsonb DEFAULT NULL)
 RETURNS TABLE (id uuid, accepted boolean, reason text, status text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

@@ -3,7 +3,7 @@
 -- A document of common fields takes a short way with one statement; whatever else there is to say of it, enqueue_many says.
 CREATE OR REPLACE FUNCTION "{schema}".enqueue(job jsonb)
 RETURNS TABLE (id uuid, outcome text, status text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$

@@ -8,7 +8,7 @@
 -- error, since an error would abort the caller's transaction.
 CREATE OR REPLACE FUNCTION "{schema}".enqueue_many(jobs jsonb)
 RETURNS TABLE (id uuid, outcome text, status text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION "{schema}".enqueue_plain(
     id uuid, queue text, actor text, payload jsonb, payload_version integer, priority smallint, max_attempts smallint,
     wakes boolean)
 RETURNS text
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE

@@ -4,7 +4,7 @@
 -- Indexes: jobs_pkey, queues_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".enqueue_staged(jobs bigint)
 RETURNS TABLE (nth bigint, id uuid, outcome text, status text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
@@ -19,6 +19,14 @@ DECLARE
     documents jsonb;
     nths integer[];
 BEGIN
+    -- What a session makes under the name of its staging table could be a view, whose functions would run with our rights.
+    IF NOT EXISTS (
+        SELECT FROM pg_class c
+        WHERE c.oid = to_regclass('pg_temp."{schema}_staged"') AND c.relkind = 'r' AND pg_get_userbyid(c.relowner) = current_user
+    ) THEN
+        PERFORM "{schema}".refuse('this session has no staging table that prepare_staging made');
+    END IF;
+
     -- Names and the queue's mode once for each pair of names, since jobs are many and their kinds are few.
     SELECT coalesce(sum(k.jobs), 0),
         bool_and(coalesce(k.are_plain AND octet_length(k.queue) BETWEEN 1 AND 255 AND k.queue !~ '[\x01-\x1f\x7f]'

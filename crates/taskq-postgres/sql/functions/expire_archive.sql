@@ -4,7 +4,7 @@
 -- Called by: the leader. Locks: the leader's row FOR KEY SHARE; the archive's tables ACCESS EXCLUSIVE for as long as it
 -- takes to drop one month, given up after 100 ms: who reads the archive waits no longer than that, and nobody else does.
 -- Indexes: settings_pkey, those of the catalog pg_inherits.
--- One month a call, so that the lock is short. It runs with the rights of the schema's owner, as make_archive_month.
+-- One month a call, so that the lock is short.
 CREATE OR REPLACE FUNCTION "{schema}".expire_archive(leader uuid, leader_epoch bigint, max_rows integer)
 RETURNS TABLE (swept bigint, more boolean, due_in interval, reached_at timestamptz, reached_id uuid, problems bigint, problem text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -9,7 +9,7 @@
 CREATE OR REPLACE FUNCTION "{schema}".heartbeat(
     worker uuid, lease interval, progress jsonb DEFAULT NULL, leadership interval DEFAULT NULL
 ) RETURNS TABLE (kind text, job_id uuid, epoch bigint, detail jsonb)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

@@ -2,7 +2,7 @@
 -- Called by: workers, to compare with their memory. Locks: none. Indexes: jobs_running_idx.
 CREATE OR REPLACE FUNCTION "{schema}".held(worker uuid, since timestamptz DEFAULT NULL)
 RETURNS TABLE (id uuid, epoch bigint, started_at timestamptz)
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$

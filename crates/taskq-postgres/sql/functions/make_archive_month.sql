@@ -1,10 +1,9 @@
 -- Makes the archive's partitions of a month, where they are not there yet. Says what keeps them from being made, or NULL.
 -- Called by: sweep_archive, expire_archive. Locks: the leader's row FOR KEY SHARE; the archive's tables SHARE UPDATE
 -- EXCLUSIVE, for which nobody waits who reads or writes them; given up after 100 ms. Indexes: those of the catalog.
--- It runs with the rights of the schema's owner, since only the owner of a table can give it partitions: hence it looks at
--- the leader itself.
+-- Only the owner of a table can give it partitions: its callers run with the owner's rights.
 CREATE OR REPLACE FUNCTION "{schema}".make_archive_month(leader uuid, leader_epoch bigint, month timestamptz) RETURNS text
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
 AS $$
 #variable_conflict use_column

@@ -7,7 +7,7 @@
 -- the next round. Once this has committed, no job can come to run under such a worker.
 CREATE OR REPLACE FUNCTION "{schema}".mark_lost(leader uuid, leader_epoch bigint, max_rows integer)
 RETURNS TABLE (swept bigint, more boolean, due_in interval, reached_at timestamptz, reached_id uuid, problems bigint, problem text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

@@ -3,7 +3,7 @@
 -- Called by: the leader, no more than every few seconds and only when something happened. Locks: the leader's row FOR KEY
 -- SHARE, the sweeps' rows. Indexes: sweeps_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".note_sweeps(leader uuid, leader_epoch bigint, notes jsonb) RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

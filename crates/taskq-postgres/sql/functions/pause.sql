@@ -1,7 +1,7 @@
 -- Pauses a queue (or, with `kind` actor, an actor): its jobs are not claimed until it is resumed; what runs goes on.
 -- Returns false when it was paused already. Called by: operators. Locks: the row. Indexes: the primary key.
 CREATE OR REPLACE FUNCTION "{schema}".pause(kind text, name text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE

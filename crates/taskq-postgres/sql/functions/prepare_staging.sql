@@ -1,8 +1,10 @@
 -- Makes the session's table of jobs for enqueue_staged, unless it is there; it is emptied at every commit.
 -- Called by: clients, once per connection, and after a rollback, to empty it. Locks: none that others meet. Indexes: none.
--- A session that may not make temporary tables gets PostgreSQL's own error (42501), and enqueues by enqueue_many.
+-- Where the schema's owner may not make temporary tables, PostgreSQL's own error (42501) comes, and clients enqueue by
+-- enqueue_many. The table is the owner's, so that nobody can put another in its place; sessions may only write into it, and
+-- each sees its own.
 CREATE OR REPLACE FUNCTION "{schema}".prepare_staging() RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
 AS $$
 BEGIN
@@ -29,5 +31,8 @@ BEGIN
         fairness_key      text COLLATE "C",
         keep              text COLLATE "C"
     ) ON COMMIT DELETE ROWS;
+    IF NOT has_table_privilege('public', 'pg_temp."{schema}_staged"', 'INSERT') THEN
+        GRANT INSERT ON pg_temp."{schema}_staged" TO PUBLIC;
+    END IF;
 END
 $$;

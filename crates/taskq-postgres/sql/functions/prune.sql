@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION "{schema}".prune(
     filter jsonb, older_than interval, max_rows integer, after uuid DEFAULT NULL, dry_run boolean DEFAULT false,
     OUT pruned bigint, OUT archived bigint, OUT scanned_to uuid
 )
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION "{schema}".reclaim(
     leader uuid, leader_epoch bigint, max_rows integer, forgive boolean DEFAULT false, skip uuid[] DEFAULT '{}'
 ) RETURNS TABLE (id uuid, epoch bigint, status text, problem text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION "{schema}".register_worker(
     worker uuid, queues text[], actors text[], lease interval, info jsonb DEFAULT NULL
 ) RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

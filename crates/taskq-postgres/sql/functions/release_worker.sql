@@ -3,7 +3,7 @@
 -- Called by: workers, at the end of an orderly stop. Locks: the worker's row FOR UPDATE, then its jobs in the
 -- order of their ids. Indexes: workers_pkey, jobs_running_idx.
 CREATE OR REPLACE FUNCTION "{schema}".release_worker(worker uuid) RETURNS bigint
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

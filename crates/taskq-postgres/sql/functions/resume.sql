@@ -1,7 +1,7 @@
 -- Resumes a paused queue (or, with `kind` actor, an actor) and wakes its workers. Returns false when it was not paused.
 -- Called by: operators. Locks: the row. Indexes: the primary key.
 CREATE OR REPLACE FUNCTION "{schema}".resume(kind text, name text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE

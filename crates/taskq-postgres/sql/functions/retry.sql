@@ -2,7 +2,7 @@
 -- Called by: operators. Locks and indexes: see retry_ids.
 CREATE OR REPLACE FUNCTION "{schema}".retry(ids uuid[])
 RETURNS TABLE (id uuid, outcome text, status text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN

@@ -2,7 +2,7 @@
 -- it is NULL. Called by: operators. Locks: the jobs, in the order of their ids. Indexes: jobs_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".retry_matching(filter jsonb, max_rows integer, after uuid DEFAULT NULL)
 RETURNS TABLE (retried bigint, scanned_to uuid)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$

@@ -5,7 +5,7 @@
 -- Called by: operators. Locks: the row, that of restamp. Indexes: actor_config_pkey, restamp_pkey.
 -- Of jobs that had finished before, the leader makes the stamps anew, in batches.
 CREATE OR REPLACE FUNCTION "{schema}".set_actor(name text, changes jsonb) RETURNS boolean
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

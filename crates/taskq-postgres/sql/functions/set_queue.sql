@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION "{schema}".set_queue(
     name text, mode text, max_rows integer DEFAULT 10000,
     OUT changed boolean, OUT merged bigint, OUT more boolean
 )
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

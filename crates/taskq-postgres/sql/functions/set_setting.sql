@@ -9,7 +9,7 @@
 -- long the archive keeps a month after it is over, default "365 days"; "0" keeps it for ever.
 -- Of jobs that had finished before, the leader makes the stamps anew, in batches.
 CREATE OR REPLACE FUNCTION "{schema}".set_setting(name text, value jsonb) RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

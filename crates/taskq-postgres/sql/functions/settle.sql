@@ -5,7 +5,7 @@
 -- Called by: workers in any language. Locks and indexes: see settle_batch.
 CREATE OR REPLACE FUNCTION "{schema}".settle(worker uuid, outcomes jsonb)
 RETURNS TABLE (id uuid, accepted boolean, reason text, status text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$

@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION "{schema}".settle_batch(
     worker uuid, ids uuid[], epochs bigint[], outcomes text[], details jsonb[],
     OUT applied bigint, OUT others bigint[], OUT reasons text[], OUT statuses text[]
 )
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

@@ -87,7 +87,7 @@ BEGIN
     INTO alive, tell
     FROM "{schema}".workers w WHERE w.id = worker;
     IF (alive AND CASE WHEN details IS NULL THEN ended_ids = ids AND ended_epochs = epochs
-            ELSE ended = cardinality(ids) END) IS NOT TRUE THEN
+            ELSE ended = cardinality(ids) AND coalesce(cardinality(ended_ids), ended) = ended END) IS NOT TRUE THEN
         RAISE EXCEPTION USING ERRCODE = 'TQ000';
     END IF;
     IF tell THEN

@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION "{schema}".sweep_archive(
     leader uuid, leader_epoch bigint, max_rows integer, after_at timestamptz DEFAULT NULL, after_id uuid DEFAULT NULL
 ) RETURNS TABLE (swept bigint, more boolean, due_in interval, reached_at timestamptz, reached_id uuid, problems bigint, problem text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

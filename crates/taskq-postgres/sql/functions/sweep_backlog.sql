@@ -2,7 +2,7 @@
 -- Called by: Store::sweeps, for operators. Locks: none. Indexes: as sweep_head, jobs_running_idx,
 -- leader_pkey.
 CREATE OR REPLACE FUNCTION "{schema}".sweep_backlog(sweep text) RETURNS bigint
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION "{schema}".sweep_head(
     probe jsonb, OUT due_at timestamptz, OUT clear_to timestamptz, OUT batch integer, OUT problem text
 )
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan
@@ -43,6 +43,8 @@ BEGIN
             SELECT j.schedule_to_close INTO due_at FROM "{schema}".jobs j
             WHERE j.schedule_to_close IS NOT NULL AND j.status IN ('scheduled', 'blocked', 'pending')
                 AND (j.schedule_to_close, j.id) > (from_at, first_id)
+                -- Jobs that were claimed leave dead entries ahead of now, up to their deadlines.
+                AND j.schedule_to_close <= now + interval '2 seconds'
             ORDER BY j.schedule_to_close, j.id LIMIT 1;
             clear_to := least(due_at, now);
         WHEN 'results' THEN

@@ -6,7 +6,7 @@
 -- A stamp that moves on is met once more, and is right by then.
 CREATE OR REPLACE FUNCTION "{schema}".sweep_restamp(leader uuid, leader_epoch bigint, max_rows integer)
 RETURNS TABLE (swept bigint, more boolean, due_in interval, reached_at timestamptz, reached_id uuid, problems bigint, problem text)
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

@@ -36,6 +36,10 @@ BEGIN
                 UPDATE "{schema}".jobs j SET result = NULL WHERE j.ctid = ANY (tids);
         END CASE;
     EXCEPTION WHEN OTHERS THEN
+        -- No fault of a row: a server without means, or one that stops.
+        IF left(SQLSTATE, 2) IN ('53', '57', '58') THEN
+            RAISE;
+        END IF;
         raised := format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE);
     END;
     IF raised IS NULL THEN

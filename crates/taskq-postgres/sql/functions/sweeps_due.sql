@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION "{schema}".sweeps_due(leader uuid, leader_epoch bigin
 RETURNS TABLE (
     sweep text, due_in interval, behind interval, clear_to timestamptz, took interval, batch integer, problem text
 )
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off SET plan_cache_mode = force_generic_plan

@@ -165,7 +165,7 @@ impl Doctor {
         let options = ConnectOptions::new().schema(self.schema.clone());
         let store = match PostgresStore::connect(&self.text, options).await {
             Ok(store) => Some(store),
-            Err(StoreError::Database { .. }) if !may_read => None,
+            Err(StoreError::Denied { .. }) if !may_read => None,
             Err(error) => return Err(error),
         };
         found.splice(0..0, check("schema", self.schema_drift().await, may_read)?);
@@ -206,8 +206,8 @@ fn check(
     may_read: bool,
 ) -> Result<Vec<Diagnosis>, StoreError> {
     match found {
-        Err(StoreError::Database { message, .. }) if !may_read => {
-            Ok(vec![Diagnosis::unknown(name, format!("cannot be looked at: {message}"), None)])
+        Err(error @ StoreError::Denied { .. }) if !may_read => {
+            Ok(vec![Diagnosis::unknown(name, format!("cannot be looked at: {error}"), None)])
         }
         found => found,
     }

@@ -8,36 +8,62 @@ use tokio_postgres::types::Type;
 use super::probe::Probe;
 use super::{Diagnosis, Doctor};
 use crate::codec::{Columns, Interval, Time, only};
+use crate::rights::RoleKind;
+use crate::rights::audit::{self, Flaw, Noted};
 
-/// How many missing privileges are named.
+/// How many privileges are named.
 const NAMED: usize = 5;
 
 impl Doctor {
     pub(super) async fn grants(&self, probe: &Probe) -> Result<Vec<Diagnosis>, StoreError> {
-        let schema = probe.schema().as_str();
-        let rows = probe.query(include_str!("../../sql/doctor/grants.sql"), &[(&schema, Type::TEXT)]).await?;
-        let mut missing = Vec::new();
-        for row in &rows {
-            let mut columns = Columns::of(row);
-            let (role, privilege, object): (String, String, String) =
-                (columns.read()?, columns.read()?, columns.read()?);
-            missing.push((role, format!("{privilege} on {object}")));
+        let noted = roles(probe).await?;
+        // A role that was granted nothing by name is judged as what needs most.
+        let judged: Vec<_> = noted
+            .iter()
+            .map(|noted| (noted.role.as_str(), noted.kind.unwrap_or(RoleKind::Worker).as_str()))
+            .collect();
+        let (names, kinds): (Vec<&str>, Vec<&str>) = judged.iter().copied().unzip();
+        let flaws = flaws(probe, &names, &kinds).await?;
+        let mut found = Vec::new();
+        let own = noted.last().map(|noted| noted.role.as_str());
+        let mut told: Vec<&str> = Vec::new();
+        for (role, kind) in judged {
+            let missing: Vec<&str> = flaws.iter().filter_map(|flaw| lacks(flaw, role)).collect();
+            if missing.is_empty() || told.contains(&role) {
+                continue;
+            }
+            told.push(role);
+            let who = if own == Some(role) { "the role" } else { "the granted role" };
+            found.push(Diagnosis::problem(
+                "grants",
+                format!("{who} {role} lacks {}, which a role of kind {kind} needs", some(&missing)),
+                format!(
+                    "as the owner: SELECT \"{}\".grant_role('{}', '{kind}')",
+                    probe.schema(),
+                    literal(role)
+                ),
+            ));
         }
-        let Some((role, _)) = missing.first() else {
-            return Ok(vec![Diagnosis::ok("grants", "the role may do what a worker does")]);
-        };
-        let named: Vec<&str> = missing.iter().take(NAMED).map(|(_, what)| what.as_str()).collect();
-        let more = missing.len() - named.len();
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        Ok(vec![Diagnosis::problem(
-            "grants",
-            format!("the role {role} lacks {}{more}", named.join(", ")),
-            format!(
-                "as the owner: GRANT USAGE ON SCHEMA \"{schema}\" TO \"{role}\"; GRANT SELECT, INSERT, UPDATE, \
-                 DELETE ON ALL TABLES IN SCHEMA \"{schema}\" TO \"{role}\"; GRANT EXECUTE ON ALL FUNCTIONS IN \
-                 SCHEMA \"{schema}\" TO \"{role}\""
-            ),
-        )])
+        for gone in noted.iter().filter(|noted| noted.stands != Some(true)) {
+            let role = &gone.role;
+            let (what, then) = if gone.stands.is_some() {
+                ("is gone", "")
+            } else {
+                (
+                    "is a superuser or may act as the schema's owner, so grants do not bind it",
+                    ", or take that from it",
+                )
+            };
+            found.push(Diagnosis::problem(
+                "grants",
+                format!("the granted role {role} {what}"),
+                format!("as the owner: SELECT \"{}\".revoke_role('{}'){then}", probe.schema(), literal(role)),
+            ));
+        }
+        found.extend(ownership(&flaws, probe));
+        Ok(or_ok(found, || {
+            Diagnosis::ok("grants", "the role, and every granted one, may do what its kind does")
+        }))
     }
 
     pub(super) async fn isolation(&self, probe: &Probe) -> Result<Vec<Diagnosis>, StoreError> {
@@ -257,6 +283,86 @@ struct Session {
     role: String,
     database: String,
     sees_all: bool,
+}
+
+/// The granted roles and then the session's own, which may not even be allowed to look at the list.
+async fn roles(probe: &Probe) -> Result<Vec<Noted>, StoreError> {
+    let schema = probe.schema().as_str();
+    match probe.query(audit::ROLES, &[(&schema, Type::TEXT)]).await {
+        Ok(rows) => audit::read_roles(&rows),
+        // Whether the schema fits is told by another check.
+        Err(StoreError::Denied { .. } | StoreError::Schema(_)) => {
+            let rows = probe.query("SELECT current_user::text", &[]).await?;
+            let role = Columns::of(only(&rows)?).read()?;
+            Ok(vec![Noted { role, kind: None, stands: Some(true) }])
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn flaws(probe: &Probe, roles: &[&str], kinds: &[&str]) -> Result<Vec<Flaw>, StoreError> {
+    let (objects, names, of) = audit::lists();
+    let rows = probe
+        .query(
+            audit::GRANTS,
+            &[
+                (&probe.schema().as_str(), Type::TEXT),
+                (&roles, Type::TEXT_ARRAY),
+                (&kinds, Type::TEXT_ARRAY),
+                (&objects, Type::TEXT_ARRAY),
+                (&names, Type::TEXT_ARRAY),
+                (&of, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
+    audit::read_flaws(&rows)
+}
+
+fn lacks<'a>(flaw: &'a Flaw, name: &str) -> Option<&'a str> {
+    match flaw {
+        Flaw::Lacks { role, what } if role == name => Some(what),
+        _ => None,
+    }
+}
+
+/// What everybody may, and what belongs to somebody else.
+fn ownership(flaws: &[Flaw], probe: &Probe) -> Vec<Diagnosis> {
+    let public: Vec<&str> = flaws
+        .iter()
+        .filter_map(|flaw| if let Flaw::Public { what } = flaw { Some(what.as_str()) } else { None })
+        .collect();
+    let mut found = Vec::new();
+    if let Some(first) = public.first() {
+        found.push(Diagnosis::problem(
+            "grants",
+            format!("every role of the server has {}", some(&public)),
+            format!("as the owner: REVOKE {first} FROM PUBLIC"),
+        ));
+    }
+    let foreign = flaws.iter().find_map(|flaw| match flaw {
+        Flaw::Owner { owner, other, object } => Some((owner, other, object)),
+        _ => None,
+    });
+    if let Some((owner, other, object)) = foreign {
+        found.push(Diagnosis::problem(
+            "grants",
+            format!("{object} belongs to {other}, and the schema \"{}\" to {owner}", probe.schema()),
+            format!("ALTER {object} OWNER TO \"{owner}\": functions run with their owner's rights"),
+        ));
+    }
+    found
+}
+
+/// Names the first few.
+fn some(all: &[&str]) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    let named = all[..all.len() - more].join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
+}
+
+/// A text inside a SQL literal.
+fn literal(text: &str) -> String {
+    text.replace('\'', "''")
 }
 
 async fn session(probe: &Probe) -> Result<Session, StoreError> {

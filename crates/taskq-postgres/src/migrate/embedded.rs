@@ -13,6 +13,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
     "01.00.00_03_pre_round_robin.sql",
     "01.00.00_04_pre_sweeps.sql",
     "01.00.00_05_pre_archive.sql",
+    "01.00.00_06_pre_roles.sql",
 );
 
 /// Functions, by name.
@@ -61,6 +62,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "filter_statuses.sql",
     "forget_keys.sql",
     "forget_workers.sql",
+    "grant_role.sql",
     "has_archive_month.sql",
     "heartbeat.sql",
     "held.sql",
@@ -89,6 +91,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "refuse.sql",
     "register_worker.sql",
     "release_worker.sql",
+    "renew_grants.sql",
     "request_restamp.sql",
     "require_leader.sql",
     "require_read_committed.sql",
@@ -99,6 +102,8 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "retry_ids.sql",
     "retry_matching.sql",
     "retry_policy_problem.sql",
+    "revoke_role.sql",
+    "rights.sql",
     "seeded_id.sql",
     "set_actor.sql",
     "set_queue.sql",
@@ -123,6 +128,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "take_keys.sql",
     "time_problem.sql",
     "wake.sql",
+    "withdraw_grants.sql",
 );
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod embedded;
 mod error;
+mod grants;
 mod ledger;
 mod plan;
 mod run;
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 pub use self::error::MigrateError;
+pub use self::grants::GrantedRole;
 pub use self::ledger::FunctionsState;
 pub(crate) use self::ledger::check;
 pub use self::plan::{Mode, Step};

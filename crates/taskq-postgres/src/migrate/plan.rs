@@ -8,11 +8,12 @@ use taskq_core::store::SchemaProblem;
 use super::error::MigrateError;
 use super::ledger::{Entry, FUNCTION, FUNCTIONS, FunctionsState, functions_state, unknown};
 use super::set::{Migration, MigrationSet, Phase};
-use super::text::statements;
+use super::text::{index_built, is_concurrent, statements};
 use crate::schema::SchemaName;
 
-/// How long one statement waits for a lock before its file is rolled back and tried again.
-pub(super) const LOCK_TIMEOUT: &str = "2s";
+/// How long one statement waits for a lock before its file is rolled back and tried again. Whoever comes later waits behind
+/// it as long, so that a file of several statements still holds nobody up for two seconds.
+pub(super) const LOCK_TIMEOUT: &str = "500ms";
 
 const CREATE_SCHEMA: &str = "CREATE SCHEMA IF NOT EXISTS \"{schema}\";\n";
 const CREATE_LEDGER: &str = "\
@@ -53,9 +54,25 @@ pub struct Step {
     pub name: String,
     /// How it is run.
     pub mode: Mode,
-    /// Its SQL, entries in the ledger included.
+    /// What is done, entries in the ledger included.
     #[serde(skip)]
-    pub(super) statements: Vec<String>,
+    pub(super) actions: Vec<Action>,
+}
+
+/// A part of a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    /// SQL, as it stands.
+    Run(String),
+    /// Drops an index of that name if a build that was cut off left it: nothing uses it, and every write maintains it.
+    DropInvalid(String),
+}
+
+impl Step {
+    fn transaction(name: String, statements: Vec<String>) -> Self {
+        let actions = statements.into_iter().map(Action::Run).collect();
+        Self { name, mode: Mode::Transaction, actions }
+    }
 }
 
 /// Decides what to run.
@@ -78,8 +95,7 @@ pub(super) fn plan(
     if !state.has_ledger {
         let mut text = if state.has_schema { String::new() } else { CREATE_SCHEMA.to_owned() };
         text.push_str(CREATE_LEDGER);
-        let statements = vec![schema.render(&text)];
-        steps.push(Step { name: "schema".to_owned(), mode: Mode::Transaction, statements });
+        steps.push(Step::transaction("schema".to_owned(), vec![schema.render(&text)]));
     }
     let mut functions_are_due = functions != FunctionsState::Current && phase != Some(Phase::Post);
     let last_pre = set.migrations.iter().rposition(|migration| migration.phase == Phase::Pre);
@@ -127,11 +143,18 @@ fn of_migration(migration: &Migration, schema: &SchemaName) -> Step {
     );
     let name = migration.name.clone();
     if migration.is_transactional() {
-        return Step { name, mode: Mode::Transaction, statements: vec![text, entry] };
+        return Step::transaction(name, vec![text, entry]);
     }
-    let mut all: Vec<_> = statements(&text).into_iter().map(|statement| statement + ";\n").collect();
-    all.push(entry);
-    Step { name, mode: Mode::Statements, statements: all }
+    let mut actions = Vec::new();
+    for statement in statements(&text) {
+        // What is done concurrently waits for every old transaction, and holds up nobody meanwhile.
+        let waits = if is_concurrent(&statement) { "0" } else { LOCK_TIMEOUT };
+        actions.push(Action::Run(format!("SET lock_timeout = '{waits}';\n")));
+        actions.extend(index_built(&statement).map(|index| Action::DropInvalid(index.to_owned())));
+        actions.push(Action::Run(statement + ";\n"));
+    }
+    actions.push(Action::Run(entry));
+    Step { name, mode: Mode::Statements, actions }
 }
 
 /// The function set: applied whole, then looked at by PostgreSQL's own validators, since a function may call
@@ -152,6 +175,10 @@ WHERE n.nspname = '{schema}' AND p.prokind = 'f' AND p.proname IN ({names})"
         texts
             .push(format!("SELECT pg_catalog.{validator}(p.oid)\n{of_ours} AND l.lanname = '{language}';\n"));
     }
+    texts.push(revoke_public(schema, &of_ours));
+    if set.functions.iter().any(|function| function.name == RENEW_GRANTS) {
+        texts.push(format!("SELECT \"{schema}\".{RENEW_GRANTS}();\n"));
+    }
     let mut ledger = String::new();
     let _ = write!(
         ledger,
@@ -167,7 +194,47 @@ SELECT '{version}', '{FUNCTION}', {SIGNATURE}, {DEFINITION}
         checksum = set.functions_checksum(),
     );
     texts.push(ledger);
-    Step { name: "functions".to_owned(), mode: Mode::Transaction, statements: texts }
+    Step::transaction("functions".to_owned(), texts)
+}
+
+/// Grants anew what roles were granted before; what is new among it included.
+const RENEW_GRANTS: &str = "renew_grants";
+
+/// Takes from everybody what PostgreSQL gives to everybody with a new function, and the use of the schema: of functions of
+/// ours only, since others may keep theirs beside them; and not of `public`, which others use.
+fn revoke_public(schema: &SchemaName, of_ours: &str) -> String {
+    format!(
+        "DO $revoke$
+DECLARE
+    routine text;
+BEGIN
+    FOR routine IN
+        SELECT pg_catalog.format('%I.%I(%s)', n.nspname, p.proname, pg_catalog.pg_get_function_identity_arguments(p.oid))
+        {of_ours} AND (p.proacl IS NULL OR EXISTS (SELECT FROM pg_catalog.aclexplode(p.proacl) a WHERE a.grantee = 0))
+    LOOP
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', routine);
+    END LOOP;
+    IF '{schema}' <> 'public' AND EXISTS (
+        SELECT FROM pg_catalog.pg_namespace n CROSS JOIN LATERAL pg_catalog.aclexplode(n.nspacl) a
+        WHERE n.nspname = '{schema}' AND a.grantee = 0
+    ) THEN
+        REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC;
+    END IF;
+END
+$revoke$;
+"
+    )
+}
+
+/// A query for the statements that drop an index if it is invalid.
+pub(super) fn drop_invalid(schema: &SchemaName, index: &str) -> String {
+    format!(
+        "SELECT pg_catalog.format('DROP INDEX CONCURRENTLY %I.%I', n.nspname, c.relname)
+FROM pg_catalog.pg_index i
+JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = '{schema}' AND c.relname = '{index}' AND NOT i.indisvalid"
+    )
 }
 
 /// How a function is named in the ledger.
@@ -201,8 +268,13 @@ $lock$;
         if transaction {
             let _ = write!(out, "BEGIN;\nSET LOCAL lock_timeout = '{LOCK_TIMEOUT}';\n");
         }
-        for statement in &step.statements {
-            out.push_str(statement.trim_end());
+        for action in &step.actions {
+            match action {
+                Action::Run(statement) => out.push_str(statement.trim_end()),
+                Action::DropInvalid(index) => {
+                    let _ = write!(out, "{} \\gexec", drop_invalid(schema, index));
+                }
+            }
             out.push('\n');
         }
         if transaction {

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row};
 
 use super::error::MigrateError;
 use super::ledger::Entry;
-use super::plan::{DEFINITION, LOCK_TIMEOUT, Mode, SIGNATURE, State, Step};
+use super::plan::{Action, DEFINITION, LOCK_TIMEOUT, Mode, SIGNATURE, State, Step, drop_invalid};
 use crate::codec::Columns;
 use crate::connect::{Opened, late_settings, open};
 use crate::dsn::{Dsn, Role};
@@ -21,6 +21,9 @@ use crate::schema::SchemaName;
 /// How long to wait before a lock is tried again. It is never waited for in the server: a session that waits
 /// there holds a snapshot, which a concurrent index build would wait for in turn.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two attempts to get the locks of a file: pauses double, so that whoever waits behind an attempt
+/// waits for a small part of the time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The advisory lock that a migrator of this schema holds.
 pub(super) fn lock_key(schema: &SchemaName) -> i64 {
@@ -121,6 +124,7 @@ impl Link {
     /// Runs one step; one that does not get its locks is tried again.
     pub(super) async fn run(&self, step: &Step, patience: Duration) -> Result<(), MigrateError> {
         let deadline = Instant::now() + patience;
+        let mut pause = PAUSE;
         loop {
             let result = match step.mode {
                 Mode::Transaction => self.run_transaction(step).await,
@@ -129,13 +133,14 @@ impl Link {
             match result {
                 // 55P03: the lock timeout; 40P01: a deadlock with somebody who came in another order.
                 Err(MigrateError::Statement { sqlstate, .. })
-                    if (sqlstate == "55P03" || sqlstate == "40P01") && step.mode == Mode::Transaction =>
+                    if sqlstate == "55P03" || sqlstate == "40P01" =>
                 {
-                    if Instant::now() + PAUSE >= deadline {
+                    if Instant::now() + pause >= deadline {
                         return Err(MigrateError::Locked { name: step.name.clone(), waited: patience });
                     }
                     tracing::info!(step = step.name, "a table is locked; trying again");
-                    sleep(PAUSE).await;
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 result => return result,
             }
@@ -151,13 +156,28 @@ impl Link {
 
     async fn run_statements(&self, step: &Step) -> Result<(), MigrateError> {
         self.check_backend().await?;
-        for statement in &step.statements {
-            self.client
-                .batch_execute(statement)
-                .await
-                .map_err(|error| self.refused(&step.name, statement, error))?;
+        for action in &step.actions {
+            match action {
+                Action::Run(statement) => self.execute(step, statement).await?,
+                Action::DropInvalid(index) => {
+                    for row in self.query(&drop_invalid(&self.schema, index), &[]).await? {
+                        let drop: String = Columns::of(&row).read()?;
+                        tracing::info!(
+                            step = step.name,
+                            index,
+                            "an index that was not built to its end is dropped"
+                        );
+                        self.execute(step, &drop).await?;
+                    }
+                }
+            }
         }
         Ok(())
+    }
+
+    async fn execute(&self, step: &Step, statement: &str) -> Result<(), MigrateError> {
+        let done = self.client.batch_execute(statement).await;
+        done.map_err(|error| self.refused(&step.name, statement, error))
     }
 
     /// Makes sure that the session is the one that took the lock.
@@ -172,7 +192,7 @@ impl Link {
     }
 
     /// Asks with an unnamed statement, so that a pooler is met by the check for it and not by an error.
-    async fn query(
+    pub(super) async fn query(
         &self,
         sql: &str,
         params: &[(&(dyn ToSql + Sync), Type)],

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::embedded;
 use super::error::MigrateError;
-use super::text::{checksum, hex, normalise};
+use super::text::{checksum, hex, index_built, is_concurrent, normalise, statements};
 
 /// The first line that makes a migration run outside a transaction.
 const NO_TRANSACTION: &str = "-- taskq: no-transaction";
@@ -112,6 +112,7 @@ impl MigrationSet {
                 sql,
                 name: name.clone(),
             };
+            check_indexes(&migration)?;
             numbered.push((number, migration));
         }
         // In a version, what is safe before the new program comes before what is not.
@@ -153,6 +154,26 @@ impl Migration {
     pub(super) fn is_transactional(&self) -> bool {
         self.sql.lines().next().is_none_or(|line| line.trim_end() != NO_TRANSACTION)
     }
+}
+
+/// Refuses a build beside the traffic where it cannot run, or cannot be run again.
+fn check_indexes(migration: &Migration) -> Result<(), MigrateError> {
+    for statement in statements(&migration.sql).iter().filter(|statement| is_concurrent(statement)) {
+        let name = &migration.name;
+        if migration.is_transactional() {
+            let asks =
+                format!("{name} works on an index CONCURRENTLY: its first line must be `{NO_TRANSACTION}`");
+            return Err(MigrateError::Set(asks));
+        }
+        let builds = statement.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("CREATE"));
+        if builds && index_built(statement).is_none() {
+            let asks = format!(
+                "{name} builds an index CONCURRENTLY: say IF NOT EXISTS, so that it can be run again"
+            );
+            return Err(MigrateError::Set(asks));
+        }
+    }
+    Ok(())
 }
 
 /// Reads `01.00.00_01_pre_initial.sql`.
@@ -217,6 +238,22 @@ mod tests {
         assert!(matches!(twice, Err(MigrateError::Set(_))), "{twice:?}");
         let names = ["01.01.00_01_pre_d.sql", "01.00.00_02_post_c.sql", "01.00.00_03_pre_b.sql"];
         assert_eq!(set(&names).unwrap(), [names[2], names[1], names[0]]);
+    }
+
+    #[test]
+    fn an_index_is_built_beside_the_traffic_where_that_can_be_repeated() {
+        let build = |sql: &str| {
+            MigrationSet::new("1.0.0", [("01.00.00_01_pre_a.sql".to_owned(), sql.to_owned())], []).map(drop)
+        };
+        for (sql, asks) in [
+            ("CREATE INDEX CONCURRENTLY IF NOT EXISTS a ON t (b);", "first line"),
+            ("-- taskq: no-transaction\nCREATE INDEX CONCURRENTLY a ON t (b);", "IF NOT EXISTS"),
+        ] {
+            let error = build(sql).unwrap_err();
+            assert!(matches!(&error, MigrateError::Set(message) if message.contains(asks)), "{error}");
+        }
+        build("-- taskq: no-transaction\nDROP INDEX CONCURRENTLY IF EXISTS a;").unwrap();
+        build("CREATE INDEX a ON t (b); -- not CONCURRENTLY").unwrap();
     }
 
     #[test]

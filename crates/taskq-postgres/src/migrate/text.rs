@@ -67,6 +67,29 @@ pub(super) fn statements(sql: &str) -> Vec<String> {
     statements
 }
 
+/// Says whether a statement builds or drops an index beside the traffic.
+pub(super) fn is_concurrent(statement: &str) -> bool {
+    words(statement).take(5).any(|word| word.eq_ignore_ascii_case("CONCURRENTLY"))
+}
+
+/// The index that a statement builds beside the traffic, if it is one that may be run again.
+pub(super) fn index_built(statement: &str) -> Option<&str> {
+    let mut words = words(statement);
+    let mut is_next = |wanted: &str| words.next().is_some_and(|word| word.eq_ignore_ascii_case(wanted));
+    if !is_next("CREATE") {
+        return None;
+    }
+    if !is_next("INDEX") && !is_next("INDEX") {
+        return None;
+    }
+    let is_safe = ["CONCURRENTLY", "IF", "NOT", "EXISTS"].into_iter().all(is_next);
+    is_safe.then(|| words.next()).flatten()
+}
+
+fn words(statement: &str) -> impl Iterator<Item = &str> {
+    statement.split_whitespace()
+}
+
 /// Divides a text into its pieces. Whatever is not closed reaches to the end.
 fn pieces(sql: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = sql;
@@ -190,6 +213,21 @@ mod tests {
     fn statements_end_at_semicolons_outside_quotes() {
         let sql = "-- x;\nSELECT ';', $$;$$, $t$;$t$ /* ; */;\n\nCREATE INDEX a$b ON t (c);;\n";
         assert_eq!(statements(sql), ["SELECT ';', $$;$$, $t$;$t$  ", "CREATE INDEX a$b ON t (c)"]);
+    }
+
+    #[test]
+    fn what_is_built_beside_the_traffic_is_known() {
+        for (statement, index) in [
+            ("CREATE INDEX CONCURRENTLY IF NOT EXISTS a ON t (b)", Some("a")),
+            ("create unique index concurrently if not exists a ON t (b)", Some("a")),
+            ("CREATE INDEX CONCURRENTLY a ON t (b)", None),
+            ("DROP INDEX CONCURRENTLY IF EXISTS a", None),
+        ] {
+            assert!(is_concurrent(statement), "{statement}");
+            assert_eq!(index_built(statement), index, "{statement}");
+        }
+        assert!(!is_concurrent("CREATE INDEX IF NOT EXISTS a ON t (b)"));
+        assert_eq!(index_built("CREATE TABLE concurrently (a int)"), None);
     }
 
     #[test]

@@ -287,16 +287,13 @@ async fn what_is_enqueued_meanwhile_is_no_part_of_a_call_that_is_refused() {
 }
 
 #[tokio::test]
-async fn a_role_without_temporary_tables_enqueues_many_as_documents() {
+async fn a_role_without_a_staging_table_enqueues_many_as_documents() {
     let scene = Scene::new().await;
     let role = format!("role_{}", scene.database.name());
     let grants = format!(
-        "REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC;
-         CREATE ROLE {role} LOGIN PASSWORD 'secret';
-         GRANT USAGE ON SCHEMA taskq TO {role};
-         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA taskq TO {role};
-         GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA taskq TO {role}",
-        database = scene.database.name(),
+        "CREATE ROLE {role} LOGIN PASSWORD 'secret';
+         SELECT taskq.grant_role('{role}', 'enqueue-only');
+         REVOKE EXECUTE ON FUNCTION taskq.prepare_staging FROM {role}",
     );
     scene.admin.batch_execute(&grants).await.unwrap();
     let dsn = as_role(&scene.database, &role, "secret");

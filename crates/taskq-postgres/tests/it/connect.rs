@@ -170,7 +170,7 @@ async fn a_role_without_rights_is_told_which_it_needs() {
     let error = refusal(&dsn).await;
     admin.batch_execute(&format!("DROP ROLE {role}")).await.unwrap();
     assert!(
-        matches!(&error, StoreError::Database { sqlstate, message } if sqlstate == "42501" && message.contains("USAGE")),
+        matches!(&error, StoreError::Denied { missing, .. } if missing == "USAGE on schema \"taskq\""),
         "{error}"
     );
 }

@@ -9,6 +9,7 @@ use taskq_contract::Harness;
 use taskq_core::store::{Store, Wake, Wakes};
 use taskq_postgres::{ConnectOptions, MigrateError, Migrator, PostgresStore, SchemaName};
 use taskq_testkit::{Cluster, TestDatabase, shared_server};
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 /// How long a test waits for what must come.
@@ -53,7 +54,12 @@ async fn migrate(dsn: String) -> Result<(), MigrateError> {
 
 /// Opens the store of a migrated database.
 pub(crate) async fn store(database: &TestDatabase) -> Arc<PostgresStore> {
-    PostgresStore::connect(database.dsn(), ConnectOptions::new()).await.unwrap()
+    connect(database.dsn()).await
+}
+
+/// Opens the store that a DSN names.
+pub(crate) async fn connect(dsn: &str) -> Arc<PostgresStore> {
+    PostgresStore::connect(dsn, ConnectOptions::new()).await.unwrap()
 }
 
 /// Waits for a hint and passes over others.
@@ -69,32 +75,73 @@ pub(crate) async fn hear(wakes: &mut Wakes, expected: &Wake) {
     assert!(timeout(PATIENCE, found).await.is_ok(), "{expected:?} did not come");
 }
 
-/// A store on a fresh database with a clock of its own.
+/// The DSN of a database as a role that is no superuser.
+pub(crate) fn as_role(database: &TestDatabase, role: &str) -> String {
+    let config: tokio_postgres::Config = database.dsn().parse().unwrap();
+    let host = match &config.get_hosts()[0] {
+        tokio_postgres::config::Host::Tcp(host) => host.clone(),
+        #[cfg(unix)]
+        tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
+    };
+    let (port, name) = (config.get_ports()[0], database.name());
+    format!("host={host} port={port} user={role} password={PASSWORD} dbname={name}")
+}
+
+/// Opens the store as a role that is no superuser.
+pub(crate) async fn connect_as(database: &TestDatabase, role: &str) -> Arc<PostgresStore> {
+    connect(&as_role(database, role)).await
+}
+
+/// Makes a role that may log in, unless the server has it. Roles belong to the server, not to a database.
+pub(crate) fn create_role(role: &str) -> String {
+    format!(
+        "DO $$ BEGIN CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}';
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;"
+    )
+}
+
+/// The password of every role that a test makes.
+const PASSWORD: &str = "secret";
+
+/// A store on a fresh database with a clock of its own. Its role is a worker's; what only an operator may do, another does.
 pub(crate) struct PostgresHarness {
     store: Arc<PostgresStore>,
+    operator: OnceCell<Arc<PostgresStore>>,
     _wakes: Wakes,
     client: tokio_postgres::Client,
-    _database: TestDatabase,
+    database: TestDatabase,
 }
 
 pub(crate) async fn harness() -> PostgresHarness {
     let prepare = async |dsn: String| {
         migrate(dsn.clone()).await.map_err(|error| error.to_string())?;
-        client(&dsn).await.batch_execute(CLOCK).await.map_err(|error| error.to_string())
+        let roles = [("taskq_behaviours", "worker"), ("taskq_behaviours_operator", "operator")].map(|(role, kind)| {
+            format!(
+                "{} SELECT taskq.grant_role('{role}', '{kind}'); GRANT SELECT ON taskq.test_clock TO {role};",
+                create_role(role)
+            )
+        });
+        let setup = format!("{CLOCK} {}", roles.concat());
+        client(&dsn).await.batch_execute(&setup).await.map_err(|error| error.to_string())
     };
     let template = shared_server().await.template("postgres_clock", prepare).await.unwrap();
     let database = template.database().await.unwrap();
-    let store = store(&database).await;
+    let store = connect_as(&database, "taskq_behaviours").await;
     let mut wakes = store.wakes();
     hear(&mut wakes, &Wake::Everything).await;
     let client = client(database.dsn()).await;
-    PostgresHarness { store, _wakes: wakes, client, _database: database }
+    PostgresHarness { store, operator: OnceCell::new(), _wakes: wakes, client, database }
 }
 
 #[async_trait]
 impl Harness for PostgresHarness {
     fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store) as Arc<dyn Store>
+    }
+
+    async fn operator(&self) -> Arc<dyn Store> {
+        let connect = || connect_as(&self.database, "taskq_behaviours_operator");
+        Arc::clone(self.operator.get_or_init(connect).await) as Arc<dyn Store>
     }
 
     async fn advance(&self, by: Duration) {

@@ -11,5 +11,6 @@ mod doctor;
 mod events;
 mod migrate;
 mod observe;
+mod roles;
 mod sql;
 mod statements;

@@ -35,6 +35,8 @@ pub(crate) enum Deed {
     Gate(PathBuf),
     /// Holds its thread for ever, but only in its first epoch.
     Endless,
+    /// Fails in its first epoch.
+    FailOnce,
     /// Waits for ever, but only in its first epoch, and is dropped when it must stop.
     Hang,
 }
@@ -165,7 +167,7 @@ async fn run(member: &Member) -> ShutdownReport {
         async move {
             let running = log.begin(ctx.id().0, ctx.epoch().0, ctx.attempt())?;
             let epoch = ctx.epoch().0;
-            act(task.0, epoch).await;
+            act(task.0, epoch).await?;
             drop(running);
             Ok(epoch)
         }
@@ -179,7 +181,7 @@ async fn run(member: &Member) -> ShutdownReport {
     worker.build().unwrap().run_until_signal().await.unwrap()
 }
 
-async fn act(deed: Deed, epoch: i64) {
+async fn act(deed: Deed, epoch: i64) -> JobResult<()> {
     match deed {
         Deed::Sleep(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
         Deed::Abort(ms) => {
@@ -196,6 +198,8 @@ async fn act(deed: Deed, epoch: i64) {
             std::thread::sleep(Duration::from_secs(1));
         },
         Deed::Hang if epoch == 1 => std::future::pending().await,
-        Deed::Endless | Deed::Hang => {}
+        Deed::FailOnce if epoch == 1 => return Err("it fails at first".into()),
+        Deed::Endless | Deed::Hang | Deed::FailOnce => {}
     }
+    Ok(())
 }

@@ -15,6 +15,7 @@ mod kills;
 mod leaders;
 mod load;
 mod outages;
+mod rate;
 mod scene;
 mod shutdown;
 mod stopped;

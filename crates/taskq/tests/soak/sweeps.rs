@@ -5,45 +5,12 @@ use std::time::{Duration, Instant};
 use taskq::prelude::*;
 use taskq::store::{Setting, Sweep, SweepSummary};
 use taskq_testkit::wait_until;
-use tokio::sync::watch;
-use uuid::Uuid;
 
 use crate::crew::{Deed, WITHIN};
+use crate::rate::Rate;
 use crate::scene::{Scene, fact, ms, new_job, size};
 
 const LEASE: Duration = Duration::from_secs(30);
-/// How often jobs are enqueued, and how many each time: 200 a second.
-const PACE: Duration = Duration::from_millis(50);
-const EACH: usize = 10;
-
-/// Jobs that keep coming at a rate.
-struct Rate {
-    stop: watch::Sender<bool>,
-    task: tokio::task::JoinHandle<Vec<Uuid>>,
-}
-
-impl Rate {
-    fn start(taskq: TaskQ) -> Self {
-        let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(async move {
-            let mut ids = Vec::new();
-            let mut ticks = tokio::time::interval(PACE);
-            while !*stopped.borrow() {
-                ticks.tick().await;
-                let jobs: Vec<_> = (0..EACH).map(|_| new_job(&taskq, &Deed::Sleep(1))).collect();
-                ids.extend(jobs.iter().map(|job| job.id.0));
-                taskq.enqueue_raw(jobs).await.unwrap();
-            }
-            ids
-        });
-        Self { stop, task }
-    }
-
-    async fn stop(self) -> Vec<Uuid> {
-        self.stop.send_replace(true);
-        self.task.await.unwrap()
-    }
-}
 
 async fn summary(taskq: &TaskQ, sweep: Sweep) -> SweepSummary {
     taskq.sweeps().await.unwrap().into_iter().find(|it| it.sweep == sweep).unwrap()
@@ -77,7 +44,7 @@ async fn expired_events() {
         )
         .await
         .unwrap();
-    let rate = Rate::start(taskq.clone());
+    let rate = Rate::start(taskq.clone(), |_| Deed::Sleep(1));
     let begun = Instant::now();
     let member = scene.member(LEASE).start().await;
     let left = "SELECT count(*) FROM taskq.job_events WHERE kind = 'expired'";

@@ -53,6 +53,7 @@ pub(super) enum Beside {
     Finished,
     Running,
     OtherActors,
+    Retried,
 }
 
 impl Content {
@@ -143,7 +144,8 @@ async fn write(
         // In the order of their numbers, all in the past.
         let due = now - i64::try_from(of - n).unwrap_or(0);
         let cohort = cohort.filter(|_| mode == Mode::RoundRobin);
-        let ready = Written { status: "pending", actor, due, cohort: cohort.as_deref() };
+        let cohort = cohort.as_deref();
+        let ready = Written { status: "pending", actor, due, cohort, tried: false };
         put(&mut copy, n, now, &ready)?;
         if let Some(beside) = content.beside {
             let foreign = format!("bench.other.{}", n % 8);
@@ -152,8 +154,10 @@ async fn write(
                 Beside::Finished => ("succeeded", actor.as_str(), due),
                 Beside::Running => ("running", actor.as_str(), due),
                 Beside::OtherActors => ("pending", foreign.as_str(), due),
+                Beside::Retried => ("pending", actor.as_str(), due),
             };
-            put(&mut copy, n, now, &Written { status, actor, due, cohort: cohort.as_deref() })?;
+            let tried = !matches!(beside, Beside::Scheduled | Beside::OtherActors);
+            put(&mut copy, n, now, &Written { status, actor, due, cohort, tried })?;
         }
         copy.flow().await?;
     }
@@ -165,15 +169,16 @@ struct Written<'a> {
     actor: &'a str,
     due: i64,
     cohort: Option<&'a str>,
+    /// An attempt was made.
+    tried: bool,
 }
 
 fn put(copy: &mut Copy, n: u64, now: i64, job: &Written<'_>) -> Result<(), Failure> {
     let (running, finished) = (job.status == "running", job.status == "succeeded");
-    let claimed = running || finished;
-    copy.row().id(Uuid::now_v7()).big(job.due).big(job.due).big(claimed.into());
-    copy.text(job.status).integer(claimed.into());
-    copy.maybe(claimed.then(|| Uuid::from_u128(u128::from(n % 64) + 1)), Copy::id);
-    copy.maybe(claimed.then_some(now), Copy::big);
+    copy.row().id(Uuid::now_v7()).big(job.due).big(job.due).big(job.tried.into());
+    copy.text(job.status).integer(job.tried.into());
+    copy.maybe((running || finished).then(|| Uuid::from_u128(u128::from(n % 64) + 1)), Copy::id);
+    copy.maybe(job.tried.then_some(now), Copy::big);
     copy.maybe(finished.then_some(now), Copy::big).maybe(finished.then_some(now + HOUR), Copy::big);
     copy.text(QUEUE).text(job.actor).text(job.cohort.unwrap_or("")).json(&Numbered { n })?;
     copy.maybe(job.cohort, Copy::text);

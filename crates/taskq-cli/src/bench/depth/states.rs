@@ -71,6 +71,7 @@ pub(super) fn groups(mode: Mode, asked: &[StateArg]) -> Vec<Vec<State>> {
         next_to("finished", Beside::Finished),
         next_to("running", Beside::Running),
         next_to("other_actors", Beside::OtherActors),
+        next_to("retried", Beside::Retried),
         vec![
             state("actors: 8", plain),
             State {
@@ -120,6 +121,7 @@ fn covers(asked: StateArg, name: &str) -> bool {
         StateArg::Finished => "finished",
         StateArg::Running => "running",
         StateArg::OtherActors => "other_actors",
+        StateArg::Retried => "retried",
         StateArg::Actors => "actors",
         StateArg::Cohorts => "cohorts",
     };
@@ -138,6 +140,6 @@ mod tests {
             assert!(!groups(Mode::RoundRobin, &[*asked]).is_empty(), "{asked:?}");
         }
         let names = |mode| groups(mode, &[StateArg::All]).concat().len();
-        assert_eq!((names(Mode::StrictFifo), names(Mode::RoundRobin)), (13, 15));
+        assert_eq!((names(Mode::StrictFifo), names(Mode::RoundRobin)), (14, 16));
     }
 }

@@ -115,19 +115,19 @@ impl Slip {
         on_finished: Option<OnFinished>,
         answer: Enqueued,
     ) -> Result<JobHandle<J>, EnqueueError> {
-        let Enqueued { id, mut outcome, status } = answer;
-        if id == self.id {
-            if outcome == EnqueueOutcome::Existing {
-                // The id is our own and new: it was written by a first try whose answer was lost.
-                outcome = EnqueueOutcome::Created;
-            }
-        } else if on_finished.is_none() && status.is_none_or(Status::is_terminal) {
+        let Enqueued { id, outcome, status } = answer;
+        if id != self.id && on_finished.is_none() && status.is_none_or(Status::is_terminal) {
             return Err(EnqueueError::AlreadyFinished { id, status });
         }
         Ok(self.handle(client, id, outcome))
     }
 
     fn handle<J: Job>(self, client: Client, id: JobId, outcome: EnqueueOutcome) -> JobHandle<J> {
+        let outcome = match outcome {
+            // The id is our own and new: it was written by a first try whose answer was lost.
+            EnqueueOutcome::Existing if id == self.id => EnqueueOutcome::Created,
+            outcome => outcome,
+        };
         let owed = self.owed.filter(|_| outcome != EnqueueOutcome::Existing);
         JobHandle::enqueued(client, id, outcome, self.keep, owed)
     }

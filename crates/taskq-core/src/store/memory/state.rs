@@ -181,8 +181,8 @@ impl State {
 
     /// Removes a job that has ended, on whichever side it is, and its attempts.
     pub(super) fn remove(&mut self, id: JobId) {
-        if let Some(at) = self.jobs.remove(&id).and_then(|job| job.result_expires_at) {
-            self.results.remove(&(at, id));
+        if let Some(expires_at) = self.jobs.remove(&id).and_then(|job| job.result_expires_at) {
+            self.results.remove(&(expires_at, id));
         }
         self.archive.remove(&id);
         self.finished.remove(id);

@@ -88,7 +88,7 @@ impl State {
         let batch = self.settings.event_retention_batch_size;
         SweepDue {
             sweep: probe.sweep,
-            due_in: due_at.map(|due_at| until(due_at, now)),
+            due_in: due_at.and_then(|due_at| due_in(probe.sweep, due_at, now)),
             behind: due_at.map_or(Duration::ZERO, |due_at| until(now, due_at)),
             clear_to: has_an_order(probe.sweep).then_some(clear_to),
             took: Duration::ZERO,
@@ -134,7 +134,7 @@ impl State {
         Ok(Swept {
             rows: due as u64,
             more: is_more,
-            due_in: next.filter(|_| has_an_order(sweep)).map(|due_at| until(due_at, now)),
+            due_in: next.filter(|_| has_an_order(sweep)).and_then(|due_at| due_in(sweep, due_at, now)),
             reached: reached.filter(|_| has_an_order(sweep)),
             problems: 0,
             problem: None,
@@ -277,6 +277,15 @@ impl Waiting {
     fn is_due(&self, now: Timestamp) -> bool {
         self.due_at.is_some_and(|due_at| due_at <= now)
     }
+}
+
+/// How far ahead deadlines are looked for: in a database, jobs that were claimed leave dead entries behind them.
+const AHEAD: Duration = Duration::from_secs(2);
+
+/// How long until a row is due, if that is as near as the sweep looks.
+fn due_in(sweep: Sweep, due_at: Timestamp, now: Timestamp) -> Option<Duration> {
+    let due_in = until(due_at, now);
+    (sweep != Sweep::Deadlines || due_in <= AHEAD).then_some(due_in)
 }
 
 /// Whether a sweep takes rows in an order of time, so that it can go on behind a key.

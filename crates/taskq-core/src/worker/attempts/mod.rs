@@ -249,9 +249,7 @@ impl Attempts {
             self.totals.unstuck();
             return End::Discard;
         };
-        if control.is_completed() {
-            state.completed.insert(key);
-        }
+        let is_completed = control.is_completed();
         state.lines[queue].pace.ended(now.saturating_duration_since(started), now);
         state.put_off(key, None);
         state.running -= 1;
@@ -259,6 +257,9 @@ impl Attempts {
             Some(Phase::Running(running)) if running.disowned => End::Discard,
             _ => {
                 state.attempts.insert(key, Phase::Ended { bytes });
+                if is_completed {
+                    state.completed.insert(key);
+                }
                 state.unsettled_bytes += bytes;
                 End::Settle
             }

@@ -131,7 +131,7 @@ impl Sweeps {
         Ok(self.sleep(gate))
     }
 
-    /// Asks the store which of the sweeps whose time has come have anything to do. Returns those that were asked about;
+    /// Asks the store which of the sweeps whose time has come have anything to do. Returns those that it answered for;
     /// `None` when the store cannot be reached.
     async fn look(&mut self, fence: &Fence) -> Result<Option<Vec<Sweep>>, Over> {
         let now = Instant::now();
@@ -140,9 +140,8 @@ impl Sweeps {
         }
         let probes: Vec<SweepProbe> =
             self.progress.iter().filter(|it| it.is_to_be_asked(now)).map(|it| it.probe(now)).collect();
-        let asked: Vec<Sweep> = probes.iter().map(|probe| probe.sweep).collect();
         if probes.is_empty() {
-            return Ok(Some(asked));
+            return Ok(Some(Vec::new()));
         }
         let is_doubtful = probes
             .iter()
@@ -163,14 +162,18 @@ impl Sweeps {
             }
             Err(Halt::Failed(error)) if error.is_transient() => {
                 tracing::warn!(%error, "the leader cannot ask what is due; it tries again");
+                if matches!(error, StoreError::TimedOut { .. } | StoreError::Unavailable { .. }) {
+                    // It may have been the look itself that took so long: the next one has a time limit.
+                    self.look_took_too_long(&probes);
+                }
                 self.look_pace.failed(Instant::now());
                 return Ok(None);
             }
             // The question saves calls, no more: without it everything may be due.
             Err(Halt::Failed(error)) => {
                 tracing::error!(%error, "the store cannot say what is due; every sweep is run");
-                for sweep in &asked {
-                    self.of(*sweep).wanted = true;
+                for probe in &probes {
+                    self.of(probe.sweep).wanted = true;
                 }
                 Vec::new()
             }
@@ -186,7 +189,7 @@ impl Sweeps {
                 None => self.of(probe.sweep).is_refused = false,
             }
         }
-        Ok(Some(asked))
+        Ok(Some(answers.iter().map(|answer| answer.sweep).collect()))
     }
 
     fn look_took_too_long(&mut self, probes: &[SweepProbe]) {
@@ -262,7 +265,8 @@ impl Sweeps {
                 overrides: if sweep == Sweep::Events { overrides.to_json() } else { None },
             })
         };
-        let notes = self.record.take(now, facts);
+        let mut record = self.record.clone();
+        let notes = record.take(now, facts);
         if notes.is_empty() {
             return Ok(());
         }
@@ -271,7 +275,10 @@ impl Sweeps {
             fence.call("note_sweeps", fence.store().note_sweeps(worker, epoch, notes)).await
         };
         match call.await {
-            Ok(()) => self.note_pace.reset(),
+            Ok(()) => {
+                self.note_pace.reset();
+                self.record = record;
+            }
             Err(Halt::Over) => return Err(Over),
             Err(Halt::Failed(error)) => {
                 tracing::warn!(%error, "what the sweeps did cannot be written down");
@@ -295,7 +302,12 @@ impl Sweeps {
             Some(until) => looks.map(|at| at.max(until)).min(),
             None => looks.min(),
         };
-        let at = looks.into_iter().chain(self.record.due()).min();
+        // Notes are written by a round that has looked.
+        let notes = self.record.due().map(|at| {
+            let paces = [self.look_pace.until(), self.note_pace.until()];
+            paces.into_iter().flatten().fold(at, Instant::max)
+        });
+        let at = looks.into_iter().chain(notes).min();
         at.map_or(SLEEP_MAX, |at| at.saturating_duration_since(now))
     }
 
@@ -329,9 +341,9 @@ impl Progress {
 
     fn is_to_be_asked(&self, now: Instant) -> bool {
         let is_due = self.due_at.is_some_and(|at| at <= now);
-        !self.wanted
-            && self.pace.is_free(now)
-            && (is_due || self.next_look.is_none_or(|at| at <= now + TOGETHER))
+        // Also while batches follow each other: what appears below the place where they are is found by looking.
+        let is_to_be_looked_at = self.next_look.is_none_or(|at| at <= now + TOGETHER);
+        self.pace.is_free(now) && (is_to_be_looked_at || is_due && !self.wanted)
     }
 
     fn probe(&self, now: Instant) -> SweepProbe {
@@ -381,7 +393,9 @@ impl Progress {
             self.floor.leave(now + LEFT_ALONE);
         }
         if self.description.punctual && !swept.more {
-            self.due_at = swept.due_in.and_then(|wait| now.checked_add(wait));
+            // What is due and was not taken is locked by somebody; it is asked for again with the next look.
+            let due_in = swept.due_in.filter(|wait| swept.rows > 0 || !wait.is_zero());
+            self.due_at = due_in.and_then(|wait| now.checked_add(wait));
         }
         std::mem::take(&mut self.is_failing)
     }

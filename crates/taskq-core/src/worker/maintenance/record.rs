@@ -15,14 +15,14 @@ use crate::store::{Sweep, SweepFailure, SweepKey, SweepNote, SweepRun, Swept};
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// What is not yet written down.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Record {
     pending: BTreeMap<Sweep, Pending>,
     /// When notes may be written again.
     not_before: Option<Instant>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Pending {
     run: Option<Run>,
     rows_since: u64,

@@ -180,10 +180,42 @@ async fn what_a_role_lacks_is_told_and_granted_by_the_remedy() {
     assert_eq!(unknown.iter().map(|it| it.check).collect::<Vec<_>>(), ["transactions"]);
     assert!(unknown[0].remedy.as_ref().unwrap().contains("pg_read_all_stats"));
 
-    admin.batch_execute(&format!("REVOKE UPDATE ON taskq.jobs FROM \"{role}\"")).await.unwrap();
+    admin.batch_execute(&format!("REVOKE EXECUTE ON FUNCTION taskq.claim FROM \"{role}\"")).await.unwrap();
     let problem = only_problem(&examine(&as_role).await, "grants");
-    assert!(problem.message.contains("UPDATE on TABLE taskq.jobs"), "{problem:?}");
+    assert!(problem.message.contains("EXECUTE on FUNCTION taskq.claim("), "{problem:?}");
+    // The owner is told as well.
+    let problem = only_problem(&examine(&doctor(database.dsn())).await, "grants");
+    assert!(problem.message.contains(&role) && problem.message.contains("taskq.claim("), "{problem:?}");
+
+    // Another kind needs something else.
+    admin.batch_execute(&format!("SELECT taskq.grant_role('{role}', 'read-only')")).await.unwrap();
+    let found = examine(&as_role).await;
+    assert!(found.iter().all(|it| it.verdict != Verdict::Problem), "{found:?}");
     admin.batch_execute(&format!("DROP OWNED BY \"{role}\"; DROP ROLE \"{role}\"")).await.unwrap();
+    let problem = only_problem(&examine(&doctor(database.dsn())).await, "grants");
+    assert!(problem.message.contains("is gone"), "{problem:?}");
+    admin.batch_execute(problem.remedy.unwrap().strip_prefix("as the owner: ").unwrap()).await.unwrap();
+    assert_quiet(&examine(&doctor(database.dsn())).await);
+}
+
+#[tokio::test]
+async fn what_everybody_may_is_told() {
+    for (object, wrong) in [
+        ("FUNCTION taskq.settle", "GRANT EXECUTE ON FUNCTION taskq.settle TO PUBLIC"),
+        ("TABLE taskq.jobs", "GRANT SELECT ON taskq.jobs TO PUBLIC"),
+        ("SCHEMA taskq", "GRANT USAGE ON SCHEMA taskq TO PUBLIC"),
+    ] {
+        let right = wrong.replace("GRANT", "REVOKE").replace(" TO ", " FROM ");
+        let problem = fires("grants", wrong, &right).await;
+        assert!(problem.message.contains("every role") && problem.message.contains(object), "{problem:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_than_the_owner_is_told() {
+    let wrong = "ALTER FUNCTION taskq.claim OWNER TO pg_monitor";
+    let problem = fires("grants", wrong, "ALTER FUNCTION taskq.claim OWNER TO postgres").await;
+    assert!(problem.message.contains("belongs to pg_monitor"), "{problem:?}");
 }
 
 #[tokio::test]

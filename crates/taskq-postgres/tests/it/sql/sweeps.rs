@@ -221,6 +221,37 @@ async fn under_a_held_snapshot_a_sweep_goes_on_from_its_last_key() {
     holder.batch_execute("COMMIT").await.unwrap();
 }
 
+/// Jobs leave the index of deadlines when they are claimed, long before those deadlines: their dead entries lie ahead of now,
+/// where no key leads past them.
+#[tokio::test]
+async fn under_a_held_snapshot_deadlines_far_ahead_of_claimed_jobs_are_not_read() {
+    let scene = scene().await;
+    let leader = leader(&scene).await;
+    let deadlines = &ORDERED[1];
+    for breaks in [false, true] {
+        if breaks {
+            let ahead = "AND j.schedule_to_close <= now + interval '2 seconds'";
+            Mutant::of("sweep_head").replace(ahead, "").apply(&scene).await;
+        }
+        deadlines.fill(&scene, 5_000, "1 hour").await;
+        let holder = scene.session().await;
+        holder
+            .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM taskq.jobs")
+            .await
+            .unwrap();
+        scene.run("DELETE FROM taskq.jobs").await;
+        let read = cost(&scene.client, &deadlines.question(leader, None)).await;
+        if breaks {
+            assert!(read > 50, "the snapshot keeps nothing ({read} buffers)");
+        } else {
+            assert!(read <= NOTHING_TO_DO, "{read} buffers");
+            let read = cost(&scene.client, &deadlines.call(leader, 1_000)).await;
+            assert!(read <= NOTHING_TO_DO, "a batch: {read} buffers");
+        }
+        holder.batch_execute("COMMIT").await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn the_oracle_sees_a_sweep_that_forgets_its_key() {
     let scene = scene().await;

@@ -136,6 +136,11 @@ async fn a_leader_that_was_replaced_while_it_was_stopped_sweeps_nothing() {
     let mut leads = member.start().await;
     wait_until("its leadership", WITHIN, async || scene.taskq.leader().await.unwrap().is_some()).await;
     leads.process.freeze().await.unwrap();
+    // What it had sent before is done: a beat that came through now would take the lease back.
+    let quiet = "SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle')";
+    wait_until("its calls are over", WITHIN, async || admin.query_one(quiet, &[]).await.unwrap().get(0))
+        .await;
 
     // Its lease ends early by the store's clock, and another takes it.
     admin.batch_execute("UPDATE taskq.leader SET expires_at = clock_timestamp()").await.unwrap();

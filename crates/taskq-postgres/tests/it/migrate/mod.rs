@@ -1,5 +1,9 @@
 //! Migrations on a real server.
 
+mod index;
+mod traffic;
+mod upgrade;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -41,7 +45,7 @@ async fn steps(migrator: &Migrator, phase: Option<Phase>) -> Vec<String> {
     migrator.up(phase).await.unwrap().steps
 }
 
-/// What the schema holds, in words: columns, indexes, constraints, functions, settings of tables, the ledger.
+/// What the schema holds, in words: columns, indexes, constraints, functions, settings of tables, rights, the ledger.
 async fn contents(database: &TestDatabase) -> BTreeMap<String, String> {
     let sql = "
         SELECT 'column ' || c.relname || '.' || a.attname, pg_catalog.format('%s %s %s %s %s',
@@ -62,6 +66,25 @@ async fn contents(database: &TestDatabase) -> BTreeMap<String, String> {
         UNION ALL
         SELECT 'function ' || p.oid::regprocedure, pg_catalog.pg_get_functiondef(p.oid)
         FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'taskq'::regnamespace
+        UNION ALL
+        SELECT 'rights on ' || c.relname, c.relacl::text FROM pg_catalog.pg_class c
+        WHERE c.relnamespace = 'taskq'::regnamespace
+        UNION ALL
+        SELECT 'rights on ' || p.oid::regprocedure, p.proacl::text FROM pg_catalog.pg_proc p
+        WHERE p.pronamespace = 'taskq'::regnamespace
+        UNION ALL
+        SELECT 'rights on the schema', n.nspacl::text FROM pg_catalog.pg_namespace n WHERE n.nspname = 'taskq'
+        UNION ALL
+        SELECT 'label ' || t.typname || '.' || e.enumlabel, e.enumsortorder::text
+        FROM pg_catalog.pg_enum e JOIN pg_catalog.pg_type t ON t.oid = e.enumtypid
+        WHERE t.typnamespace = 'taskq'::regnamespace
+        UNION ALL
+        SELECT 'trigger ' || c.relname || '.' || g.tgname, pg_catalog.pg_get_triggerdef(g.oid)
+        FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_class c ON c.oid = g.tgrelid
+        WHERE c.relnamespace = 'taskq'::regnamespace AND NOT g.tgisinternal
+        UNION ALL
+        SELECT 'sequence ' || q.sequencename,
+            pg_catalog.format('%s %s %s %s', q.data_type, q.start_value, q.increment_by, q.cache_size) FROM pg_catalog.pg_sequences q WHERE q.schemaname = 'taskq'
         UNION ALL
         SELECT 'ledger ' || m.name, pg_catalog.format('%s %s %s', m.version, m.phase, m.checksum)
         FROM taskq.schema_migrations m";
@@ -263,17 +286,6 @@ async fn functions_that_were_edited_or_dropped_are_found() {
     assert!(findings.contains(&Finding::FunctionEdited { function: "clock()".to_owned() }), "{findings:?}");
     let is_gone = |finding: &Finding| matches!(finding, Finding::FunctionMissing { function } if function.starts_with("retry_delay("));
     assert!(findings.iter().any(is_gone), "{findings:?}");
-}
-
-#[tokio::test]
-async fn a_file_without_a_transaction_builds_an_index_concurrently() {
-    let database = empty().await;
-    let index = "-- taskq: no-transaction
-        DROP INDEX CONCURRENTLY IF EXISTS \"{schema}\".t_a; -- what a cut-off build left
-        CREATE INDEX CONCURRENTLY t_a ON \"{schema}\".t (a);";
-    let migrator = small(&database, &[(FIRST, TABLE), (SECOND, index)]);
-    assert_eq!(steps(&migrator, None).await, ["schema", FIRST, SECOND, "functions"]);
-    assert!(contents(&database).await.contains_key("index t_a"));
 }
 
 #[tokio::test]
