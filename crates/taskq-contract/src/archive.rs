@@ -80,7 +80,7 @@ impl Scene<'_> {
     }
 
     async fn set_hot(&self, setting: Setting) {
-        self.store.set_setting(setting).await.expect("the value is in bounds");
+        self.operator().await.set_setting(setting).await.expect("the value is in bounds");
     }
 }
 
@@ -285,8 +285,8 @@ pub(crate) async fn a_hot_period_is_a_setting_and_an_actors_own(scene: Scene<'_>
     scene.set_hot(Setting::HotPeriod(2 * HOUR)).await;
     scene.set_hot(Setting::FailedHotPeriod(3 * HOUR)).await;
     let changes = ActorChanges { hot_period: Some(Some(4 * HOUR)), failed_hot_period: None };
-    assert!(scene.store.set_actor(actor("b"), changes).await.expect("in bounds"));
-    assert!(!scene.store.set_actor(actor("b"), changes).await.expect("in bounds"), "as it was");
+    assert!(scene.operator().await.set_actor(actor("b"), changes).await.expect("in bounds"));
+    assert!(!scene.operator().await.set_actor(actor("b"), changes).await.expect("in bounds"), "as it was");
     let (worker, other) = (scene.worker().await, scene.worker_for(&["q"], &["b"]).await);
     let mut ids = Vec::new();
     for outcome in [succeeded(), failed_for_good(), cancelled()] {
@@ -318,7 +318,7 @@ pub(crate) async fn a_changed_hot_period_counts_for_jobs_that_have_finished(scen
     let other = scene.add(draft().actor("b")).await;
     scene.cancel(&[other]).await;
     let changes = ActorChanges { hot_period: Some(Some(9 * DAY)), failed_hot_period: None };
-    assert!(scene.store.set_actor(actor("b"), changes).await.expect("in bounds"));
+    assert!(scene.operator().await.set_actor(actor("b"), changes).await.expect("in bounds"));
     scene.set_hot(Setting::HotPeriod(3 * HOUR)).await;
     let leader = scene.leading().await;
     assert!(!leader.due_of(Sweep::Restamp).await.is_now(), "a little later");
@@ -342,7 +342,7 @@ pub(crate) async fn a_changed_hot_period_counts_for_jobs_that_have_finished(scen
     );
     assert!(!scene.is_archived(other).await);
     let back = ActorChanges { hot_period: Some(None), failed_hot_period: None };
-    assert!(scene.store.set_actor(actor("b"), back).await.expect("in bounds"));
+    assert!(scene.operator().await.set_actor(actor("b"), back).await.expect("in bounds"));
     scene.advance(A_WHILE).await;
     assert_eq!(scene.lead_through(&[Sweep::Restamp, Sweep::Archive]).await, 1);
 }
@@ -350,14 +350,17 @@ pub(crate) async fn a_changed_hot_period_counts_for_jobs_that_have_finished(scen
 pub(crate) async fn a_hot_period_out_of_bounds_is_refused(scene: Scene<'_>) {
     for period in [Duration::ZERO, Duration::from_micros(59_999_999), 36_601 * DAY] {
         for setting in [Setting::HotPeriod(period), Setting::FailedHotPeriod(period)] {
-            assert_invalid(scene.store.set_setting(setting).await, None);
+            assert_invalid(scene.operator().await.set_setting(setting).await, None);
         }
         let own = ActorChanges { hot_period: Some(Some(period)), failed_hot_period: None };
-        assert_invalid(scene.store.set_actor(actor("a"), own).await, None);
+        assert_invalid(scene.operator().await.set_actor(actor("a"), own).await, None);
         let own = ActorChanges { hot_period: None, failed_hot_period: Some(Some(period)) };
-        assert_invalid(scene.store.set_actor(actor("a"), own).await, None);
+        assert_invalid(scene.operator().await.set_actor(actor("a"), own).await, None);
     }
-    assert_invalid(scene.store.set_setting(Setting::ArchiveRetentionPeriod(36_601 * DAY)).await, None);
+    assert_invalid(
+        scene.operator().await.set_setting(Setting::ArchiveRetentionPeriod(36_601 * DAY)).await,
+        None,
+    );
     for setting in [Setting::HotPeriod(MINUTE), Setting::ArchiveRetentionPeriod(Duration::ZERO)] {
         scene.set_hot(setting).await;
     }
@@ -426,7 +429,7 @@ async fn prune(scene: &Scene<'_>, call: &PruneCall) -> (u64, u64) {
     let (mut pruned, mut archived, mut after) = (0, 0, None);
     loop {
         let call = PruneCall { after, ..call.clone() };
-        let batch = scene.store.prune(call).await.expect("in bounds");
+        let batch = scene.operator().await.prune(call).await.expect("in bounds");
         pruned += batch.pruned;
         archived += batch.archived;
         after = batch.scanned_to;
@@ -479,13 +482,16 @@ pub(crate) async fn what_ended_long_ago_is_pruned_on_both_sides(scene: Scene<'_>
 pub(crate) async fn a_prune_out_of_bounds_is_refused(scene: Scene<'_>) {
     let call = older_than(DAY, PruneMode::Delete);
     for limit in [0, 100_001] {
-        assert_invalid(scene.store.prune(PruneCall { limit, ..call.clone() }).await, None);
+        assert_invalid(scene.operator().await.prune(PruneCall { limit, ..call.clone() }).await, None);
     }
     let too_long = 36_601 * DAY;
-    assert_invalid(scene.store.prune(PruneCall { older_than: too_long, ..call.clone() }).await, None);
+    assert_invalid(
+        scene.operator().await.prune(PruneCall { older_than: too_long, ..call.clone() }).await,
+        None,
+    );
     for status in [Status::Scheduled, Status::Blocked, Status::Pending, Status::Running] {
         let jobs = JobMatch { statuses: vec![Status::Failed, status], ..JobMatch::default() };
-        assert_invalid(scene.store.prune(PruneCall { jobs, ..call.clone() }).await, None);
+        assert_invalid(scene.operator().await.prune(PruneCall { jobs, ..call.clone() }).await, None);
     }
 }
 
