@@ -76,9 +76,10 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let exit = match &error {
             StoreError::Invalid { .. } | StoreError::Unsupported { .. } => Exit::Usage,
-            StoreError::Unavailable { .. } | StoreError::Refused { .. } | StoreError::Pooler { .. } => {
-                Exit::NoConnection
-            }
+            StoreError::Unavailable { .. }
+            | StoreError::Refused { .. }
+            | StoreError::Password { .. }
+            | StoreError::Pooler { .. } => Exit::NoConnection,
             StoreError::Schema(_) => Exit::Schema,
             _ => Exit::Failed,
         };

@@ -59,6 +59,9 @@ pub(crate) fn of_connect(error: tokio_postgres::Error, servers: &str) -> StoreEr
             _ => StoreError::Refused { message },
         };
     }
+    if let Some(problem) = handshake_problem(&error) {
+        return StoreError::Refused { message: format!("{servers}: {problem}") };
+    }
     if is_lost(&error) || error.source().is_some_and(<dyn std::error::Error>::is::<io::Error>) {
         return StoreError::Unavailable {
             message: format!("{servers} cannot be reached: {}", cause(&error)),
@@ -66,6 +69,26 @@ pub(crate) fn of_connect(error: tokio_postgres::Error, servers: &str) -> StoreEr
         };
     }
     StoreError::Refused { message: chain(&error) }
+}
+
+/// Says whether the two sides could not agree on encryption.
+pub(crate) fn refuses_encryption(error: &tokio_postgres::Error) -> bool {
+    handshake_problem(error).is_some()
+}
+
+/// What went wrong when encryption began; nothing if the transport failed.
+fn handshake_problem(error: &tokio_postgres::Error) -> Option<String> {
+    if !error.to_string().starts_with("error performing TLS handshake") {
+        return None;
+    }
+    let cause = error.source();
+    let io = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    match io {
+        Some(io) if io.kind() != io::ErrorKind::InvalidData && io.kind() != io::ErrorKind::InvalidInput => {
+            None
+        }
+        _ => Some(cause.map_or_else(|| error.to_string(), ToString::to_string)),
+    }
 }
 
 /// Types the failure of a call in a transaction of the caller's own.
@@ -174,6 +197,9 @@ pub(crate) fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::Refused { message } => StoreError::Refused { message: message.clone() },
         StoreError::Pooler { message } => StoreError::Pooler { message: message.clone() },
+        StoreError::Password { message, .. } => {
+            StoreError::Password { message: message.clone(), source: None }
+        }
         StoreError::Unavailable { message, .. } => {
             StoreError::Unavailable { message: message.clone(), source: None }
         }

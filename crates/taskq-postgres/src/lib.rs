@@ -15,12 +15,14 @@ mod listen;
 mod migrate;
 mod mode;
 mod notify;
+mod password;
 mod rights;
 mod role;
 mod schema;
 mod session;
 mod store;
 mod stream;
+mod tls;
 
 pub use connect::ConnectOptions;
 pub use doctor::{Diagnosis, Doctor, Limits, Verdict};
@@ -30,6 +32,7 @@ pub use migrate::{
     MigrationStatus, Migrator, Mode, Phase, SchemaStatus, Step,
 };
 pub use mode::ConnectionMode;
+pub use password::PasswordCallback;
 pub use rights::RoleKind;
 pub use schema::{InvalidSchemaName, SchemaName};
 pub use store::PostgresStore;

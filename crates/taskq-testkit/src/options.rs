@@ -12,12 +12,13 @@ pub struct Options {
     pub(crate) initdb: &'static str,
     settings: Vec<(String, String)>,
     preload: Vec<String>,
+    pub(crate) files: Vec<(&'static str, String)>,
 }
 
 impl Options {
     /// A server that keeps PostgreSQL's own guarantees: what is committed survives a crash of the machine.
     pub fn durable(source: PgSource) -> Self {
-        Self { source, initdb: "", settings: Vec::new(), preload: Vec::new() }
+        Self { source, initdb: "", settings: Vec::new(), preload: Vec::new(), files: Vec::new() }
     }
 
     /// A server for tests: nothing waits for a disk.
@@ -41,6 +42,13 @@ impl Options {
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Puts a file beside the server's data, where settings name it as `../NAME`. Nobody but the server can read it.
+    #[must_use]
+    pub fn file(mut self, name: &'static str, content: impl Into<String>) -> Self {
+        self.files.push((name, content.into()));
         self
     }
 

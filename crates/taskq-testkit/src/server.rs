@@ -101,7 +101,9 @@ impl PrivateServer {
             .map_err(InstallationError::Accounts)?
             .ok_or(InstallationError::NoAccount)?;
         let password = random::token().map_err(ServerError::Setup)?;
-        let files = [("password", password.as_str()), ("server.conf", &options.configuration(&installation))];
+        let configuration = options.configuration(&installation);
+        let mut files = vec![("password", password.as_str()), ("server.conf", configuration.as_str())];
+        files.extend(options.files.iter().map(|(name, content)| (*name, content.as_str())));
         let mut keeper =
             Keeper::spawn(&account, installation.bin_dir(), &files).map_err(ServerError::Setup)?;
 

@@ -79,6 +79,15 @@ pub enum StoreError {
         /// What it said.
         message: String,
     },
+    /// No password was handed out for a connection; nothing was done.
+    #[error("no password for the connection: {message}")]
+    Password {
+        /// Why not.
+        message: String,
+        /// The cause.
+        #[source]
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
     /// A pooler is in between that the connection's mode, or what is asked for, cannot bear; nothing was done.
     #[error("{message}")]
     Pooler {
@@ -112,7 +121,10 @@ pub enum StoreError {
 impl StoreError {
     /// Says whether the same call may succeed later without anybody changing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Busy { .. } | Self::TimedOut { .. })
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::Busy { .. } | Self::TimedOut { .. } | Self::Password { .. }
+        )
     }
 
     /// Returns the SQLSTATE of an error that has no type of its own: `40001` and `40P01` among them, after which a

@@ -29,6 +29,7 @@ pub use self::set::{MigrationSet, Phase};
 use self::ledger::{Entry, FUNCTION, functions_state, unknown};
 use self::run::Link;
 use crate::dsn::Dsn;
+use crate::password::PasswordCallback;
 use crate::schema::SchemaName;
 
 /// How long a migration waits for another one, or for the tables it changes.
@@ -153,6 +154,13 @@ impl Migrator {
     /// [`MigrateError::Store`] for a DSN that cannot be read.
     pub fn new(dsn: &str, schema: SchemaName) -> Result<Self, MigrateError> {
         Ok(Self { dsn: dsn.parse()?, schema, set: MigrationSet::embedded().clone(), patience: PATIENCE })
+    }
+
+    /// Asks for a password at each connect, in place of the DSN's.
+    #[must_use]
+    pub fn with_password_callback(mut self, callback: PasswordCallback) -> Self {
+        self.dsn = self.dsn.with_password_callback(Some(callback));
+        self
     }
 
     /// Applies another set than the program's own, as tests of upgrades do.

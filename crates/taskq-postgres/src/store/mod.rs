@@ -74,7 +74,8 @@ struct Calls {
 
 impl PostgresStore {
     /// Connects to the database that `dsn` names: a URL (`postgres://user@host:port/database`) or libpq's
-    /// `key=value` form. Encryption is not supported yet, and a DSN that requires it is refused.
+    /// `key=value` form. What it leaves open, the environment says (`PGHOST` and the others of libpq), a service file and a
+    /// password file. An option that is unknown or not supported is an error that names it.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] and [`StoreError::Unsupported`] for the DSN, [`StoreError::Unavailable`] when
@@ -85,7 +86,7 @@ impl PostgresStore {
     /// # Cancel safety
     /// Cancel safe: a connection that was being opened is closed.
     pub async fn connect(dsn: &str, options: ConnectOptions) -> Result<Arc<Self>, StoreError> {
-        let dsn: Dsn = dsn.parse()?;
+        let dsn = dsn.parse::<Dsn>()?.with_password_callback(options.password_callback);
         let engine = Engine::start()?;
         let hub = Hub::new(&options.schema);
         let route = Arc::new(Route::new(options.mode));

@@ -15,3 +15,4 @@ mod pooled;
 mod roles;
 mod sql;
 mod statements;
+mod tls;
