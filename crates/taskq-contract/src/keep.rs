@@ -5,7 +5,6 @@ use std::time::Duration;
 use taskq_core::model::{
     EnqueueOutcome, Enqueued, IdempotencyKey, JobId, Keep, Outcome, SettleReason, Settled, Status,
 };
-use taskq_core::store::{Setting, Sweep};
 
 use crate::draft::{Draft, draft, json};
 use crate::scene::{HOUR, Scene};
@@ -83,14 +82,6 @@ pub(crate) async fn a_success_twice_in_a_call_counts_once(scene: Scene<'_>) {
     let told = Outcome::Succeeded { result: Some(json("1")) };
     let reasons = worker.settle_all([of(&job, told.clone()), of(&job, told)]).await;
     assert_eq!(reasons, [Applied, Repeated]);
-}
-
-pub(crate) async fn a_result_that_is_not_kept_does_not_expire(scene: Scene<'_>) {
-    scene.store.set_setting(Setting::ResultTtl(HOUR)).await.expect("the value is in bounds");
-    let (worker, job) = scene.running(unkept()).await;
-    worker.end(&job, Outcome::Succeeded { result: Some(json("1")) }).await;
-    scene.advance(2 * HOUR).await;
-    assert_eq!(scene.leading().await.sweep(Sweep::Results).await.rows, 0);
 }
 
 pub(crate) async fn jobs_that_are_kept_and_others_settle_in_one_call(scene: Scene<'_>) {

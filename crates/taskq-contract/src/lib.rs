@@ -21,6 +21,7 @@ mod draft;
 mod enqueue;
 mod events;
 mod harness;
+mod hooks;
 mod idempotency;
 mod keep;
 mod leader;

@@ -109,7 +109,6 @@ macro_rules! each_behaviour {
                 every_other_end_is_kept
                 a_repeated_success_finds_its_job_gone
                 a_success_twice_in_a_call_counts_once
-                a_result_that_is_not_kept_does_not_expire
                 jobs_that_are_kept_and_others_settle_in_one_call
                 many_successes_are_deleted_by_one_call
                 what_does_not_hold_its_fence_deletes_nothing
@@ -234,6 +233,7 @@ macro_rules! each_behaviour {
                 events_are_kept_for_a_time
                 the_size_of_a_batch_of_events_is_a_setting
                 settings_out_of_bounds_are_refused
+                a_result_that_is_not_kept_does_not_expire
                 what_the_leader_writes_down_is_told
                 a_new_leader_goes_on_where_the_last_note_says
             }
@@ -260,10 +260,19 @@ macro_rules! each_behaviour {
                 at_the_level_all_every_transition_is_told
                 unless_set_otherwise_what_is_out_of_the_ordinary_is_told
                 at_the_level_off_nothing_is_told
+                at_the_level_ends_every_end_is_told_besides
                 an_event_says_what_happened_to_which_attempt_and_when
                 the_feed_is_read_page_by_page_and_goes_on_where_it_was_left
                 the_feed_can_begin_now
                 a_page_of_events_out_of_bounds_is_refused
+            }
+            hooks {
+                a_new_hook_begins_now
+                a_hook_is_held_by_one_until_its_lease_ends
+                a_hook_goes_on_behind_what_was_dealt_with
+                what_a_lease_that_nobody_else_took_dealt_with_counts
+                a_hook_that_is_given_back_goes_on_at_once
+                a_hook_is_refused_where_ends_are_not_told
             }
             operator {
                 a_job_of_every_terminal_status_is_tried_again

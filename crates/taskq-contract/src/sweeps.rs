@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskq_core::model::{EventLevel, IdempotencyKey, JobId, JobRecord, Outcome, Status};
+use taskq_core::model::{EventLevel, IdempotencyKey, JobId, JobRecord, Keep, Outcome, Status};
 use taskq_core::store::{
     LookFrom, Setting, Sweep, SweepCall, SweepFailure, SweepKey, SweepNote, SweepProbe, SweepRun,
     SweepSummary, Swept,
@@ -313,6 +313,14 @@ pub(crate) async fn the_size_of_a_batch_of_events_is_a_setting(scene: Scene<'_>)
     for sweep in Sweep::ALL.into_iter().filter(|sweep| *sweep != Sweep::Events) {
         assert_eq!(leader.due_of(sweep).await.batch, None, "{sweep:?}");
     }
+}
+
+pub(crate) async fn a_result_that_is_not_kept_does_not_expire(scene: Scene<'_>) {
+    scene.set(Setting::ResultTtl(HOUR)).await;
+    let (worker, job) = scene.running(draft().with(|job| job.keep = Keep::None)).await;
+    worker.end(&job, Outcome::Succeeded { result: Some(json("1")) }).await;
+    scene.advance(2 * HOUR).await;
+    assert_eq!(scene.leading().await.sweep(Sweep::Results).await.rows, 0);
 }
 
 pub(crate) async fn settings_out_of_bounds_are_refused(scene: Scene<'_>) {

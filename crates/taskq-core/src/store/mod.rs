@@ -5,6 +5,7 @@
 
 mod control;
 mod error;
+mod hook;
 pub mod memory;
 mod query;
 mod settings;
@@ -21,6 +22,7 @@ pub use control::{
     QueueSet, Reclaimed, Retried, RetriedBatch, RetryOutcome,
 };
 pub use error::{SchemaProblem, StoreError};
+pub use hook::HookHold;
 pub use query::{
     ActorSummary, Count, Ending, EventPage, JobFilter, LeaderSummary, QueueMode, QueueSummary, Stats,
     WorkerState, WorkerSummary,
@@ -391,6 +393,14 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Invalid`] for a limit out of bounds.
     async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError>;
+
+    /// Takes a hook of ends, or renews its hold, or gives it back, and says behind which event it goes on; `None` while
+    /// another has it. A new one begins with about now.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a lease out of bounds, and while the setting `event_level` leaves ends untold: then
+    /// nothing is changed. Giving back needs neither.
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError>;
 
     /// Sets something for the whole store.
     ///

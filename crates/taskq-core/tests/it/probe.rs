@@ -30,6 +30,7 @@ pub(crate) enum Call {
     Note,
     Endings,
     Events,
+    Hook,
 }
 
 impl Call {
@@ -48,6 +49,7 @@ impl Call {
             Self::Note => "note_sweeps",
             Self::Endings => "endings",
             Self::Events => "events",
+            Self::Hook => "hold_hook",
         }
     }
 }
@@ -420,6 +422,10 @@ impl Store for Probe {
 
     async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
         self.store().set_actor(actor, changes).await
+    }
+
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
+        self.pass(Call::Hook, self.inner.hold_hook(hold)).await
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {

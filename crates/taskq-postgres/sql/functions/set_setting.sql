@@ -1,7 +1,7 @@
 -- Sets what functions and the leader read live; a NULL value takes the setting back to its default. It takes effect with
 -- the next call that reads it, without a restart.
 -- Called by: operators. Locks: the row; for a hot period that of restamp, too. Indexes: settings_pkey, restamp_pkey.
--- event_level: "off", "notable" or "all", default "notable". event_retention_period: how long events are kept, default
+-- event_level: "off", "notable", "ends" or "all", default "notable". event_retention_period: how long events are kept, default
 -- "7 days"; "0" keeps them for ever. event_retention_batch_size: events of one batch, 1 to 100000, default 10000.
 -- result_ttl: how long the result of a job that succeeds is kept; default "0", for ever. hot_period: how long a job that has
 -- succeeded or was cancelled stays among the others before it is archived, at least "1 minute", default "1 hour";

@@ -10,8 +10,8 @@ DECLARE
 BEGIN
     CASE name
         WHEN 'event_level' THEN
-            IF jsonb_typeof(value) <> 'string' OR value #>> '{}' NOT IN ('off', 'notable', 'all') THEN
-                RETURN format('%s is not "off", "notable" or "all"', value);
+            IF jsonb_typeof(value) <> 'string' OR value #>> '{}' NOT IN ('off', 'notable', 'ends', 'all') THEN
+                RETURN format('%s is not "off", "notable", "ends" or "all"', value);
             END IF;
         WHEN 'event_retention_batch_size' THEN
             IF jsonb_typeof(value) <> 'number' THEN

@@ -149,7 +149,7 @@ BEGIN
                     'next_at', CASE WHEN d.becomes = 'scheduled' THEN d.next_at END,
                     'class', d.doc #>> '{error,class}'))
             FROM decided d
-            WHERE d.applies AND (level = 'all' OR level = 'notable'
+            WHERE d.applies AND (level = 'all' OR level = 'ends' AND d.becomes IN ('succeeded', 'failed') OR level IN ('notable', 'ends')
                 AND (d.outcome = 'snoozed' OR d.becomes IN ('cancelled', 'abandoned') OR d.outcome = 'failed' AND d.becomes <> 'failed'))
         ), woken AS MATERIALIZED (
             SELECT "{schema}".wake(array_agg(DISTINCT d.queue) FILTER (WHERE d.becomes = 'pending'),

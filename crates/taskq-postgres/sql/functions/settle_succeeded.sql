@@ -83,7 +83,7 @@ BEGIN
     END IF;
     -- Looked at after the locks were waited for: a lease that ended meanwhile counts as ended.
     SELECT w.state = 'active' AND w.lease_expires_at > "{schema}".clock_now(),
-        (SELECT s.value = '"all"' FROM "{schema}".settings s WHERE s.name = 'event_level')
+        (SELECT s.value IN ('"ends"', '"all"') FROM "{schema}".settings s WHERE s.name = 'event_level')
     INTO alive, tell
     FROM "{schema}".workers w WHERE w.id = worker;
     IF (alive AND CASE WHEN details IS NULL THEN ended_ids = ids AND ended_epochs = epochs

@@ -14,6 +14,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
     "01.00.00_04_pre_sweeps.sql",
     "01.00.00_05_pre_archive.sql",
     "01.00.00_06_pre_roles.sql",
+    "01.00.00_09_pre_hooks.sql",
 );
 
 /// Functions, by name.
@@ -66,6 +67,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "has_archive_month.sql",
     "heartbeat.sql",
     "held.sql",
+    "hold_hook.sql",
     "hot_until.sql",
     "id_floor.sql",
     "interval_setting.sql",

@@ -98,6 +98,7 @@ statements! {
     page_archived_unsuccessful: include_str!("../../sql/queries/page_archived_unsuccessful.sql"),
         [TEXT, TEXT, TEXT, UUID, INT8];
     events: include_str!("../../sql/queries/events.sql"), [TEXT, INT8, INT8];
+    hold_hook: r#"SELECT xid, id FROM "{schema}".hold_hook($1, $2, $3, $4, $5)"#, [TEXT, UUID, INTERVAL, TEXT, INT8];
     set_setting: r#"SELECT "{schema}".set_setting($1, $2)"#, [TEXT, JSONB];
     settings: include_str!("../../sql/queries/settings.sql"), [TEXT_ARRAY];
     attempts: include_str!("../../sql/queries/attempts.sql"), [UUID];

@@ -244,16 +244,17 @@ async fn take(subjects: Vec<Subject>, plan: &Plan<'_>) -> Result<Vec<Measured>, 
 /// Lets dispatchers claim in turn, and counts their buffers.
 async fn claims(dispatchers: &[&Dispatcher], plan: &Plan<'_>) -> Result<Vec<Counted>, Failure> {
     // Who measures a few only looks whether it works.
-    let rounds = Rounds { warm_up: WARM_UP.min(4 * plan.rounds), measured: plan.rounds };
-    let taken = interleave(rounds, dispatchers, async |dispatcher, warm_up| {
-        if !warm_up {
-            plan.progress.advance(fill::ROWS_A_CLAIM);
-        }
+    let warm_up = Rounds { warm_up: 0, measured: WARM_UP.min(4 * plan.rounds) };
+    interleave(warm_up, dispatchers, async |dispatcher, _| dispatcher.claim().await).await?;
+    // Before many claims: each leaves dead versions of its rows behind when it is taken back, and they add up.
+    let counts = Rounds { warm_up: 0, measured: COUNTS.min(plan.rounds) };
+    let buffers = interleave(counts, dispatchers, async |dispatcher, _| dispatcher.buffers().await).await?;
+    let rounds = Rounds { warm_up: 0, measured: plan.rounds };
+    let taken = interleave(rounds, dispatchers, async |dispatcher, _| {
+        plan.progress.advance(fill::ROWS_A_CLAIM);
         dispatcher.claim().await
     });
     let taken = taken.await?;
-    let rounds = Rounds { warm_up: 0, measured: COUNTS.min(plan.rounds) };
-    let buffers = interleave(rounds, dispatchers, async |dispatcher, _| dispatcher.buffers().await).await?;
     Ok(taken.into_iter().zip(buffers).map(|(taken, buffers)| Counted::of(taken, buffers)).collect())
 }
 

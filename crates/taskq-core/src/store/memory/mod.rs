@@ -10,6 +10,7 @@ mod clock;
 mod enqueue;
 mod events;
 mod hints;
+mod hooks;
 mod keys;
 mod leader;
 mod matching;
@@ -40,10 +41,10 @@ pub(crate) use validate::job as check_job;
 
 use super::{
     ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
-    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode, QueueSet,
-    QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary,
-    Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wake,
-    Wakes, WorkerSummary,
+    HookHold, JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode,
+    QueueSet, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting,
+    SettingSummary, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe,
+    SweepSummary, Swept, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
     ActorName, AttemptRecord, Enqueued, Epoch, EventCursor, JobId, JobRecord, Json, NewJob, Outcome,
@@ -253,6 +254,10 @@ impl Store for MemoryStore {
 
     async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
         self.verb(|state, _| state.events_after(after, limit))
+    }
+
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
+        self.verb(|state, now| state.hold_hook(now, hold))
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {

@@ -11,6 +11,7 @@ use super::archive::{Finished, HotPeriods};
 use super::clock::later;
 use super::events::Events;
 use super::hints::Hints;
+use super::hooks::Hook;
 use super::keys::Keys;
 use super::leader::Leader;
 use super::pause::Paused;
@@ -19,8 +20,8 @@ use super::sweeps::Records;
 use super::turns::Modes;
 use super::workers::Session;
 use crate::model::{
-    AttemptRecord, Epoch, ErrorRecord, FairnessKey, JobId, JobRecord, Json, Notify, OutcomeKind, QueueName,
-    Status, WorkerId,
+    AttemptRecord, Epoch, ErrorRecord, FairnessKey, HookName, JobId, JobRecord, Json, Notify, OutcomeKind,
+    QueueName, Status, WorkerId,
 };
 
 /// A ready job's place in its lane: by priority, the highest first, then by time, then by id.
@@ -60,6 +61,7 @@ pub(super) struct State {
     pub(super) archive: BTreeMap<JobId, JobRecord>,
     pub(super) hot: HotPeriods,
     pub(super) events: Events,
+    pub(super) hooks: BTreeMap<HookName, Hook>,
     pub(super) settings: Settings,
     pub(super) sweeps: Records,
     pub(super) hints: Hints,
@@ -120,6 +122,7 @@ impl State {
             archive: BTreeMap::new(),
             hot: HotPeriods::default(),
             events: Events::default(),
+            hooks: BTreeMap::new(),
             settings: Settings::default(),
             sweeps: Records::new(),
             hints: Hints::default(),
