@@ -92,6 +92,12 @@ async fn lives(scene: &Scene<'_>) -> Vec<(JobId, Vec<&'static str>, Vec<&'static
     scene.cancel(&[job.id]).await;
     lives.push((job.id, vec!["enqueued", "claimed", "released", "cancelled"], vec!["cancelled"]));
 
+    let (worker, job) = scene.running(draft()).await;
+    scene.request_cancel(job.id).await;
+    worker.release().await;
+    let notable = vec!["cancel_requested", "cancelled"];
+    lives.push((job.id, ["enqueued", "claimed"].into_iter().chain(notable.clone()).collect(), notable));
+
     for (attempts, kind) in [(1, "crashed"), (2, "reclaimed")] {
         let (_worker, job) = scene.running(draft().max_attempts(attempts)).await;
         scene.advance(LEASE).await;
@@ -143,6 +149,16 @@ pub(crate) async fn unless_set_otherwise_what_is_out_of_the_ordinary_is_told(sce
         .filter(|(.., notable)| !notable.is_empty())
         .map(|(id, _, notable)| (id, owned(notable)))
         .collect();
+    let (events, _) = scene.feed(EventCursor::START, 1_000).await;
+    assert_eq!(story(&events), expected);
+}
+
+pub(crate) async fn at_the_level_ends_every_end_is_told_besides(scene: Scene<'_>) {
+    scene.set_level(EventLevel::Ends).await;
+    let told = |all: Vec<&'static str>| {
+        owned(all.into_iter().filter(|kind| !["enqueued", "claimed", "released"].contains(kind)).collect())
+    };
+    let expected: Story = lives(&scene).await.into_iter().map(|(id, all, _)| (id, told(all))).collect();
     let (events, _) = scene.feed(EventCursor::START, 1_000).await;
     assert_eq!(story(&events), expected);
 }

@@ -106,6 +106,35 @@
 //! [`Context::cleanup`]. Handlers run on the caller's runtime. What keeps the worker alive runs apart from it, so
 //! that a handler that blocks its thread does not cost the lease.
 //!
+//! [`around`](WorkerBuilder::around) adds code around every attempt of a worker. [`on_end`](WorkerBuilder::on_end) adds a
+//! hook that is told of every end of every job, also of those that never started or that other workers ended:
+//!
+//! ```
+//! use taskq::store::Setting;
+//! use taskq::{EventLevel, JobEnd};
+//! # use serde::{Deserialize, Serialize};
+//! # use taskq::prelude::*;
+//!
+//! # #[derive(Serialize, Deserialize, Job)]
+//! # #[job(actor = "report.render")]
+//! # struct Render;
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let taskq = TaskQ::in_memory();
+//! # let render = async |_: Render, _: Context| Ok(());
+//! taskq.set(Setting::EventLevel(EventLevel::Ends)).await?; // once: every end is written down, a row a job
+//! let worker = Worker::builder(&taskq).queue("default", 10).handle::<Render>(render).on_end(
+//!     "audit", // its place is kept under this name
+//!     async |end: JobEnd| {
+//!         println!("{} {}", end.job, end.status);
+//!         Ok(()) // after an error it is told again
+//!     },
+//! );
+//! # worker.build()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A worker that dies, or that loses its lease, loses no job: the leader, one of the workers, makes its jobs ready
 //! again. A job that kills its process does so at most as often as it has attempts, and ends as crashed.
 //!
@@ -177,9 +206,10 @@ pub mod prelude {
 pub mod store {
     pub use taskq_core::store::memory::{Clock, MemoryStore, TestClock};
     pub use taskq_core::store::{
-        ActorSummary, CancelOutcome, Cancelled, Count, Ending, EventPage, JobFilter, JobMatch, LeaderSummary,
-        QueueMode, QueueSummary, Retried, RetryOutcome, SchemaProblem, Setting, SettingSummary, Stats, Store,
-        StoreError, Sweep, SweepSummary, Wake, Wakes, WorkerState, WorkerSummary,
+        ActorChanges, ActorSummary, CancelOutcome, Cancelled, Count, Ending, EventPage, Held, HookHold,
+        JobFilter, JobMatch, LeaderSummary, PruneCall, PruneMode, PrunedBatch, QueueMode, QueueSummary,
+        Retried, RetryOutcome, SchemaProblem, Setting, SettingSummary, Stats, Store, StoreError, Sweep,
+        SweepSummary, Wake, Wakes, WorkerState, WorkerSummary,
     };
     pub use taskq_postgres::PostgresStore;
 }
@@ -201,22 +231,26 @@ pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{
     Absence, ActorHandle, Cancel, CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, EnqueueMany,
-    EnqueueRaw, Events, Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, QueueChange,
-    QueueHandle, Retry, RetryMatching, RetryTotals, SessionHandle, SetQueue, WaitError, WakeToken,
+    EnqueueRaw, Events, Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, Prune,
+    PruneTotals, QueueChange, QueueHandle, Retry, RetryMatching, RetryTotals, SessionHandle, SetQueue,
+    WaitError, WakeToken,
 };
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,
-    ErrorRecord, EventCursor, EventLevel, EventRecord, FairnessKey, IdempotencyKey, InvalidEventCursor,
-    InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, Keep, NewJob, Notify, OnFinished,
-    OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status, WorkerId,
+    ErrorRecord, EventCursor, EventLevel, EventRecord, FairnessKey, HookName, IdempotencyKey,
+    InvalidEventCursor, InvalidName, InvalidRetryPolicy, JobId, JobRecord, Json, JsonError, Keep, NewJob,
+    Notify, OnFinished, OutcomeKind, PAYLOAD_LIMIT, QueueName, RESULT_LIMIT, RetryPolicy, Schedule, Status,
+    WorkerId,
 };
 pub use taskq_core::testing;
 pub use taskq_core::worker::{
     Around, BuildError, Context, DEFAULT_CANCEL_GRACE, DEFAULT_FORCED_GRACE, DEFAULT_GRACE, DEFAULT_LEASE,
-    DEFAULT_SLOTS, Handler, JobError, JobErrorKind, JobResult, Next, RawHandler, RunError, SLOTS_LIMIT,
-    ShutdownReport, StopReason, Stopper, Worker, WorkerBuilder, WorkerHandle, install_panic_hook,
+    DEFAULT_SLOTS, EndResult, Handler, JobEnd, JobError, JobErrorKind, JobResult, Next, RawHandler, RunError,
+    SLOTS_LIMIT, ShutdownReport, StopReason, Stopper, Worker, WorkerBuilder, WorkerHandle,
+    install_panic_hook,
 };
 pub use taskq_macros::Job;
 pub use taskq_postgres::{
-    CompleteError, CompleteIn, ConnectOptions, Executor, InTx, InvalidSchemaName, SchemaName, Statement,
+    CompleteError, CompleteIn, ConnectOptions, ConnectionMode, Executor, InTx, InvalidSchemaName, SchemaName,
+    Statement,
 };

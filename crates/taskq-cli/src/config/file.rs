@@ -11,6 +11,7 @@ use crate::exit::Failure;
 /// A file with every setting.
 pub(crate) const EXAMPLE_FILE: &str = r#"dsn = "postgres://…"        # the command line and the environment come first
 schema = "taskq"
+pooled = "auto"             # whether a pooler in transaction mode is in between: or "yes", "no"
 slots = 32                  # of each queue
 cancel_grace = "30s"        # from SIGTERM to SIGKILL of a cancelled program
 forced_grace = "10s"        # from SIGKILL until its job is abandoned
@@ -32,6 +33,7 @@ snooze = "60s"              # the delay after exit code 75
 pub(crate) const FILE_SETTINGS: &[(&str, &str)] = &[
     ("dsn", ""),
     ("schema", ""),
+    ("pooled", ""),
     ("queues.NAME", "A queue to serve; in place of all of these, `--queue Q`"),
     ("queues.NAME.slots", "How many jobs of this queue run at once"),
     ("slots", ""),
@@ -52,6 +54,7 @@ pub(crate) const FILE_SETTINGS: &[(&str, &str)] = &[
 pub(crate) struct FileSettings {
     pub(crate) dsn: Option<Given<String>>,
     pub(crate) schema: Option<Given<String>>,
+    pub(crate) pooled: Option<Given<String>>,
     pub(crate) slots: Option<Given<String>>,
     pub(crate) cancel_grace: Option<Given<String>>,
     pub(crate) forced_grace: Option<Given<String>>,
@@ -98,6 +101,7 @@ pub(crate) fn read(path: &Path, text: &str, problems: &mut Problems) -> Result<F
         match key.get_ref().as_ref() {
             "dsn" => settings.dsn = reader.text(value, problems),
             "schema" => settings.schema = reader.text(value, problems),
+            "pooled" => settings.pooled = reader.text(value, problems),
             "slots" => settings.slots = reader.number(value, problems),
             "cancel_grace" => settings.cancel_grace = reader.text(value, problems),
             "forced_grace" => settings.forced_grace = reader.text(value, problems),

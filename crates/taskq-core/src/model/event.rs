@@ -80,6 +80,8 @@ pub enum EventLevel {
     /// What is out of the ordinary: retries, snoozes, crashes, reclaims, cancellations, deadlines, what operators do.
     #[default]
     Notable,
+    /// That, and every other end of a job: one row a job. What a hook of ends needs.
+    Ends,
     /// Every transition, about three rows a job.
     All,
 }
@@ -90,6 +92,7 @@ impl EventLevel {
         match self {
             Self::Off => "off",
             Self::Notable => "notable",
+            Self::Ends => "ends",
             Self::All => "all",
         }
     }

@@ -19,7 +19,7 @@ pub use job::{
 };
 pub use json::{Json, JsonError, PAYLOAD_LIMIT, RESULT_LIMIT};
 pub(crate) use name::check as check_name;
-pub use name::{ActorName, FairnessKey, IdempotencyKey, InvalidName, NAME_LIMIT, QueueName};
+pub use name::{ActorName, FairnessKey, HookName, IdempotencyKey, InvalidName, NAME_LIMIT, QueueName};
 pub use outcome::{Outcome, OutcomeKind, SettleReason, Settled, Settlement};
 pub use retry::{InvalidRetryPolicy, RetryPolicy};
 pub use status::{Status, UnknownStatus};

@@ -109,6 +109,7 @@ macro_rules! name {
 name!(QueueName, "queue", "Names a queue: what a worker subscribes to.");
 name!(ActorName, "actor", "Names an actor: the handler that runs a job.");
 name!(IdempotencyKey, "idempotency_key", "Makes one enqueue of an actor's job safe to repeat.");
+name!(HookName, "hook", "Names a hook of ends: whoever is told of every end of a job.");
 name!(
     FairnessKey,
     "fairness_key",

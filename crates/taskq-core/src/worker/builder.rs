@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use super::around::{ErasedAround, Layered};
 use super::attempts::Graces;
+use super::ends::{EndResult, Hook, JobEnd};
 use super::handler::{ErasedHandler, Handlers, Raw, Typed};
 use super::overrides::{BATCH_LIMIT, Overrides, PERIOD_LIMIT};
 use super::{Around, Handler, RawHandler, Worker};
 use crate::client::{Client, Job};
-use crate::model::{ActorName, InvalidName, Json, QueueName};
+use crate::model::{ActorName, HookName, InvalidName, Json, QueueName};
 
 /// The slots of a queue unless something else fits better.
 pub const DEFAULT_SLOTS: u32 = 32;
@@ -38,6 +39,7 @@ pub struct WorkerBuilder {
     queues: Vec<(String, u32)>,
     handlers: Vec<Registered>,
     layers: Vec<Arc<dyn ErasedAround>>,
+    hooks: Vec<(String, Hook)>,
     lease: Duration,
     grace: Duration,
     graces: Graces,
@@ -76,6 +78,12 @@ pub enum BuildError {
     DuplicateHandler {
         /// The actor.
         actor: ActorName,
+    },
+    /// One hook of ends was added twice.
+    #[error("the hook of ends \"{hook}\" was added twice: give each a name of its own")]
+    DuplicateHook {
+        /// The hook.
+        hook: HookName,
     },
     /// The jobs of a handler are enqueued to a queue that the worker does not serve.
     #[error(
@@ -123,6 +131,7 @@ impl WorkerBuilder {
             queues: Vec::new(),
             handlers: Vec::new(),
             layers: Vec::new(),
+            hooks: Vec::new(),
             lease: DEFAULT_LEASE,
             grace: DEFAULT_GRACE,
             graces: Graces { cooperative: DEFAULT_CANCEL_GRACE, forced: DEFAULT_FORCED_GRACE },
@@ -152,6 +161,40 @@ impl WorkerBuilder {
     /// the outermost.
     pub fn around(mut self, around: impl Around) -> Self {
         self.layers.push(Arc::new(around));
+        self
+    }
+
+    /// Tells of every end of every job of the store, whoever ended it: this worker or another, of whatever language, a
+    /// cancellation before the job started, a deadline, the rescue of a dead worker's jobs.
+    ///
+    /// The name is that of the hook's place in the feed of events, which the store keeps: any number of workers may have the
+    /// hook, one of them at a time tells of what has ended, and when that one dies another goes on. A new hook is told of
+    /// what ends from about its first start on. Ends are told one after another, each at least once: after a crash, those
+    /// of the last second or so again. When the hook returns an error or panics, it is told again after a pause that grows
+    /// to a minute, and of nothing else until then: one that cannot deal with an end returns `Ok`. Its future is dropped
+    /// when the hook is lost to another worker. What has ended is told within a second or two, later while a transaction
+    /// that began before it is open.
+    ///
+    /// The setting [`EventLevel`](crate::model::EventLevel) must be `ends` or `all`, which costs a row a job: else the
+    /// worker refuses to run, with [`RunError::Refused`](super::RunError::Refused). Ends that happen while it is lower are
+    /// not told, and none is longer after its end than events are kept (`event_retention_period`, 7 days).
+    ///
+    /// ```
+    /// # use taskq_core::worker::{JobEnd, Worker};
+    /// # let client = taskq_core::testing::client();
+    /// Worker::builder(&client).on_end("billing", async |end: JobEnd| {
+    ///     if let Some(job) = end.record().await? {
+    ///         println!("{} of {} {}", end.job, job.actor, end.status);
+    ///     }
+    ///     Ok(())
+    /// });
+    /// ```
+    pub fn on_end<F, R>(mut self, name: impl Into<String>, hook: F) -> Self
+    where
+        F: Fn(JobEnd) -> R + Send + Sync + 'static,
+        R: Future<Output = EndResult> + Send + 'static,
+    {
+        self.hooks.push((name.into(), Arc::new(move |end| Box::pin(hook(end)))));
         self
     }
 
@@ -226,6 +269,7 @@ impl WorkerBuilder {
         {
             return Err(BuildError::EventRetentionBatchSize { size });
         }
+        let hooks = checked_hooks(self.hooks)?;
         Ok(Worker {
             client: self.client,
             queues,
@@ -235,6 +279,7 @@ impl WorkerBuilder {
             graces: self.graces,
             info: self.info.or_else(default_info),
             overrides: self.overrides,
+            hooks,
         })
     }
 
@@ -281,6 +326,18 @@ fn checked_handlers(given: Vec<Registered>, queues: &[(QueueName, u32)]) -> Resu
         };
     }
     if handlers.is_empty() { Err(BuildError::NoHandler) } else { Ok(handlers) }
+}
+
+fn checked_hooks(given: Vec<(String, Hook)>) -> Result<Vec<(HookName, Hook)>, BuildError> {
+    let mut hooks: Vec<(HookName, Hook)> = Vec::with_capacity(given.len());
+    for (name, hook) in given {
+        let name = HookName::new(name)?;
+        if hooks.iter().any(|(other, _)| *other == name) {
+            return Err(BuildError::DuplicateHook { hook: name });
+        }
+        hooks.push((name, hook));
+    }
+    Ok(hooks)
 }
 
 fn default_info() -> Option<Json> {

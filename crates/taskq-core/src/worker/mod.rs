@@ -13,6 +13,7 @@ mod backoff;
 mod builder;
 mod claimer;
 mod context;
+mod ends;
 mod executor;
 mod handle;
 mod handler;
@@ -42,6 +43,7 @@ pub use builder::{
     SLOTS_LIMIT, WorkerBuilder,
 };
 pub use context::Context;
+pub use ends::{EndResult, JobEnd};
 pub use handle::{RunError, ShutdownReport, Stopper, WorkerHandle};
 pub use handler::{Handler, RawHandler};
 pub use job_error::{JobError, JobErrorKind, JobResult};
@@ -49,7 +51,7 @@ pub use panics::install_panic_hook;
 pub use stop::StopReason;
 
 use crate::client::Client;
-use crate::model::{ActorName, Json, QueueName};
+use crate::model::{ActorName, HookName, Json, QueueName};
 use handler::Handlers;
 pub(crate) use handler::run_alone;
 
@@ -63,6 +65,7 @@ pub struct Worker {
     graces: attempts::Graces,
     info: Option<Json>,
     overrides: overrides::Overrides,
+    hooks: Vec<(HookName, ends::Hook)>,
 }
 
 impl Worker {

@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::backoff::Backoff;
 use super::claimer::Claimer;
+use super::ends::Followers;
 use super::executor::{self, Executor};
 use super::handle::{RunError, ShutdownReport, Stopper, Totals, WorkerHandle};
 use super::heartbeat::Heartbeat;
@@ -33,9 +34,10 @@ pub(super) fn start(worker: Worker) -> WorkerHandle {
     let slots = Slots::new(&worker.queues);
     let totals = Totals::default();
     let reach = Arc::new(Reach::new(Instant::now()));
+    let hooks = Followers::new(&worker, &user);
     let supervisor =
         Supervisor { worker, store, reach, user, slots, totals: totals.clone(), stopper: stopper.clone() };
-    WorkerHandle::new(stopper, totals, engine.spawn(supervisor.run()))
+    WorkerHandle::new(stopper.clone(), totals, engine.spawn(hooks.beside(stopper, supervisor.run())))
 }
 
 /// How long the outcomes of a lost session are tried to be settled, before the next session begins.

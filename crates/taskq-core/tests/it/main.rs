@@ -6,6 +6,7 @@ mod ahead;
 mod around;
 mod cancel;
 mod client;
+mod ends;
 mod engine;
 mod feed;
 mod jobs;

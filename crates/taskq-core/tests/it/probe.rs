@@ -30,6 +30,7 @@ pub(crate) enum Call {
     Note,
     Endings,
     Events,
+    Hook,
 }
 
 impl Call {
@@ -48,6 +49,7 @@ impl Call {
             Self::Note => "note_sweeps",
             Self::Endings => "endings",
             Self::Events => "events",
+            Self::Hook => "hold_hook",
         }
     }
 }
@@ -412,6 +414,18 @@ impl Store for Probe {
 
     async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
         self.pass(Call::Events, self.inner.events(after, limit)).await
+    }
+
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
+        self.pass(Call::Hook, self.inner.hold_hook(hold)).await
+    }
+
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        self.store().prune(call).await
+    }
+
+    async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
+        self.store().set_actor(actor, changes).await
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {

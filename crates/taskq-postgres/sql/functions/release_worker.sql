@@ -39,11 +39,17 @@ BEGIN
         IF "{schema}".event_level() = 'all' THEN
             INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
             SELECT j.id, now, 'released', jsonb_build_object('epoch', j.claim_epoch, 'attempt', j.attempt)
-            FROM "{schema}".jobs j WHERE j.ctid = ANY (tids);
+            FROM "{schema}".jobs j WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NULL;
+        END IF;
+        IF "{schema}".event_level() <> 'off' THEN
+            INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
+            SELECT j.id, now, 'cancelled', jsonb_build_object('epoch', j.claim_epoch, 'attempt', j.attempt)
+            FROM "{schema}".jobs j WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NOT NULL;
         END IF;
         UPDATE "{schema}".jobs j SET status = 'pending', attempt = j.attempt - 1, locked_by_worker = NULL
         WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NULL;
-        UPDATE "{schema}".jobs j SET status = 'cancelled', cancel_phase = 4, finished_at = now, prune_at = now + interval '1 hour'
+        UPDATE "{schema}".jobs j SET status = 'cancelled', cancel_phase = 4, finished_at = now,
+            prune_at = "{schema}".hot_until(now, 'cancelled', j.actor)
         WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NOT NULL;
         DELETE FROM "{schema}".cancel_requests c WHERE c.worker = release_worker.worker;
         PERFORM "{schema}".wake(ready);

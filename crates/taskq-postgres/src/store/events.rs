@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use taskq_core::model::{EventCursor, EventRecord, JobId};
-use taskq_core::store::{EventPage, StoreError};
+use taskq_core::store::{EventPage, HookHold, StoreError};
 use tokio_postgres::Row;
 
 use super::Calls;
-use crate::codec::{Columns, Jsonb, Time};
+use crate::codec::{Columns, Interval, Jsonb, Time};
 
 /// The most events that one call lists.
 const PAGE_LIMIT: u32 = 10_000;
@@ -39,6 +39,23 @@ impl Calls {
             _ => after.map_or(horizon, |after| after.max(horizon)),
         };
         Ok(EventPage { events, next })
+    }
+
+    pub(super) async fn hold_hook(
+        self: Arc<Self>,
+        hold: HookHold,
+    ) -> Result<Option<EventCursor>, StoreError> {
+        let lease = Interval(hold.lease);
+        let (xid, id) =
+            (hold.reached.map(|reached| reached.xid.to_string()), hold.reached.map(|reached| reached.id));
+        let hook = hold.hook.as_str();
+        let rows =
+            self.client.query(&self.statements.hold_hook, &[&hook, &hold.holder, &lease, &xid, &id]).await?;
+        let place = |row: &Row| {
+            let mut columns = Columns::of(row);
+            Ok(EventCursor { xid: transaction(&mut columns)?, id: columns.read()? })
+        };
+        rows.first().map(place).transpose()
     }
 }
 

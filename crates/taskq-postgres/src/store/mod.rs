@@ -25,21 +25,24 @@ use taskq_core::model::{
     Settled, Settlement, WorkerId,
 };
 use taskq_core::store::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, JobFilter,
-    JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary, ReclaimOptions,
-    Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store, StoreError, Sweep,
-    SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
+    ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
+    HookHold, JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode,
+    QueueSet, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting,
+    SettingSummary, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe,
+    SweepSummary, Swept, Wakes, WorkerSummary,
 };
 
 pub(crate) use self::control::printable;
 pub(crate) use self::documents::{check_jobs, of_job, of_jobs};
 use self::statements::Statements;
 use crate::connect::ConnectOptions;
-use crate::dsn::{Dsn, Role};
+use crate::dsn::Dsn;
 use crate::engine::Engine;
 use crate::listen::Hub;
 use crate::migrate;
+use crate::mode::Route;
 use crate::notify::Throttle;
+use crate::role::Role;
 use crate::schema::SchemaName;
 use crate::session::Session;
 
@@ -76,7 +79,8 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Invalid`] and [`StoreError::Unsupported`] for the DSN, [`StoreError::Unavailable`] when
     /// there is no server, [`StoreError::Refused`] when it refuses (password, database),
-    /// [`StoreError::Schema`] when the schema is missing, too old or too new.
+    /// [`StoreError::Schema`] when the schema is missing, too old or too new, [`StoreError::Pooler`] when the mode is direct
+    /// and a pooler in transaction mode is in between.
     ///
     /// # Cancel safety
     /// Cancel safe: a connection that was being opened is closed.
@@ -84,8 +88,10 @@ impl PostgresStore {
         let dsn: Dsn = dsn.parse()?;
         let engine = Engine::start()?;
         let hub = Hub::new(&options.schema);
-        let session =
-            |role, ear| Session::new(role, &dsn, &options.schema, engine.handle(), engine.door(), ear);
+        let route = Arc::new(Route::new(options.mode));
+        let session = |role, ear| {
+            Session::new(role, (&dsn, &route), &options.schema, engine.handle(), engine.door(), ear)
+        };
         let calls = Arc::new(Calls {
             statements: Statements::new(&options.schema),
             throttle: Throttle::default(),
@@ -239,6 +245,10 @@ impl Store for PostgresStore {
         self.run(|calls| calls.retry_matching(jobs, limit, after)).await
     }
 
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        self.run(|calls| calls.prune(call)).await
+    }
+
     async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {
         self.run(|calls| calls.pause(part)).await
     }
@@ -249,6 +259,10 @@ impl Store for PostgresStore {
 
     async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
         self.run(|calls| calls.set_queue(queue, mode, limit)).await
+    }
+
+    async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
+        self.run(move |calls| calls.set_actor(actor, changes)).await
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
@@ -277,6 +291,10 @@ impl Store for PostgresStore {
 
     async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
         self.run(move |calls| calls.events(after, limit)).await
+    }
+
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
+        self.run(|calls| calls.hold_hook(hold)).await
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {

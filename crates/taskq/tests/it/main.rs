@@ -5,6 +5,7 @@
 mod blocked;
 mod connections;
 mod derive;
+mod ends;
 mod examples;
 mod faults;
 mod locked;

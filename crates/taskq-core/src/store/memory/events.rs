@@ -28,6 +28,12 @@ impl Events {
         self.xid += 1;
     }
 
+    /// Behind everything that has happened before this call.
+    pub(super) fn horizon(&self) -> EventCursor {
+        // Every call is over before the next begins, so nothing is held back.
+        EventCursor { xid: self.xid, id: 0 }
+    }
+
     /// The events by when they happened.
     pub(super) fn by_time(&self) -> impl Iterator<Item = (Timestamp, EventCursor)> {
         self.rows.iter().map(|(cursor, event)| (event.occurred_at, *cursor))
@@ -72,8 +78,7 @@ impl State {
         if !(1..=PAGE_LIMIT).contains(&limit) {
             return Err(StoreError::invalid(format!("limit is not between 1 and {PAGE_LIMIT}")));
         }
-        // Every call is over before the next begins, so nothing is held back.
-        let horizon = EventCursor { xid: self.events.xid, id: 0 };
+        let horizon = self.events.horizon();
         let Some(after) = after else {
             return Ok(EventPage { events: Vec::new(), next: horizon });
         };

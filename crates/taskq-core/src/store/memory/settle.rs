@@ -111,6 +111,7 @@ impl State {
             (_, Status::Cancelled) => ("cancelled", EventLevel::Notable),
             (OutcomeKind::Failed, status) if status != Status::Failed => ("retried", EventLevel::Notable),
             (OutcomeKind::Snoozed | OutcomeKind::Abandoned, _) => (kind.as_str(), EventLevel::Notable),
+            (OutcomeKind::Succeeded | OutcomeKind::Failed, _) => (kind.as_str(), EventLevel::Ends),
             _ => (kind.as_str(), EventLevel::All),
         };
         let mut detail = json!({"epoch": epoch, "attempt": attempt});

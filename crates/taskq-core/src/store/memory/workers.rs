@@ -121,10 +121,11 @@ impl State {
         for id in &held {
             let job = &self.jobs[id];
             let detail = json!({"epoch": job.epoch, "attempt": job.attempt});
-            self.tell_at(EventLevel::All, now, *id, "released", &detail);
             if self.cancelling.contains(id) {
+                self.tell(now, *id, "cancelled", &detail);
                 self.end_cancelled(*id, now, None);
             } else {
+                self.tell_at(EventLevel::All, now, *id, "released", &detail);
                 self.give_back(*id, now, Return::RELEASED);
             }
         }

@@ -122,6 +122,7 @@ async fn the_event_level_says_what_is_told() {
     for (level, kinds) in [
         ("off", vec![]),
         ("notable", vec!["retried"]),
+        ("ends", vec!["retried", "succeeded"]),
         ("all", vec!["claimed", "claimed", "enqueued", "enqueued", "retried", "succeeded"]),
     ] {
         scene
@@ -138,4 +139,29 @@ async fn the_event_level_says_what_is_told() {
             scene.value("SELECT coalesce(array_agg(kind ORDER BY kind), '{}') FROM taskq.job_events").await;
         assert_eq!(told, kinds, "{level}");
     }
+}
+
+#[tokio::test]
+async fn a_hook_of_another_server_goes_on_with_now() {
+    let scene = Scene::new().await;
+    scene.run("SELECT taskq.set_setting('event_level', '\"ends\"')").await;
+    let ahead = "SELECT xid::bigint - pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+        FROM taskq.hold_hook('audit', gen_random_uuid(), '1 day')";
+    let new: i64 = scene.value(ahead).await;
+    // As a dump of a server that has seen more transactions leaves it.
+    let restored = "UPDATE taskq.hooks
+        SET xid = (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 10000000)::text::xid8, holder = NULL";
+    scene.run(restored).await;
+    let old: i64 = scene.value(ahead).await;
+    // Transactions of other tests pass meanwhile.
+    assert!((0..5_000_000).contains(&new) && (0..5_000_000).contains(&old), "{new} and {old}");
+}
+
+#[tokio::test]
+async fn a_hook_that_is_asked_for_in_vain_is_not_written() {
+    let scene = Scene::new().await;
+    scene.run("SELECT taskq.set_setting('event_level', '\"ends\"'); SELECT taskq.hold_hook('audit', gen_random_uuid(), '1 day')").await;
+    let idle = "SELECT pg_current_xact_id_if_assigned() IS NULL FROM (
+        SELECT count(*) AS held FROM taskq.hold_hook('audit', gen_random_uuid(), '1 day')) c WHERE c.held = 0";
+    assert!(scene.value::<bool>(idle).await);
 }
