@@ -19,10 +19,12 @@ pub(crate) fn taskq() -> Command {
     for variable in [
         "TASKQ_PG_DSN",
         "TASKQ_SCHEMA_NAME",
+        "TASKQ_PG_POOLED",
         "TASKQ_LOG",
         "TASKQ_DEADLINE",
         "TASKQ_EVENT_RETENTION_PERIOD",
         "TASKQ_EVENT_RETENTION_BATCH_SIZE",
+        "COLUMNS",
     ] {
         command.env_remove(variable);
     }

@@ -17,4 +17,5 @@ mod operate;
 mod programs;
 mod rescue;
 mod stop;
+mod verbs;
 mod worker;

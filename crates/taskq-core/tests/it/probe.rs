@@ -416,16 +416,16 @@ impl Store for Probe {
         self.pass(Call::Events, self.inner.events(after, limit)).await
     }
 
+    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
+        self.pass(Call::Hook, self.inner.hold_hook(hold)).await
+    }
+
     async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
         self.store().prune(call).await
     }
 
     async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
         self.store().set_actor(actor, changes).await
-    }
-
-    async fn hold_hook(&self, hold: HookHold) -> Result<Option<EventCursor>, StoreError> {
-        self.pass(Call::Hook, self.inner.hold_hook(hold)).await
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
