@@ -1,6 +1,7 @@
 //! Chores of this repository: `cargo xtask test`, `cargo xtask pg 15`, `cargo xtask mutate`, `cargo xtask soak`,
-//! `cargo xtask tidy`.
+//! `cargo xtask gen`, `cargo xtask tidy`.
 
+mod generate;
 mod mutate;
 mod pg;
 mod soak;
@@ -38,6 +39,12 @@ enum Chore {
     Mutate(mutate::Selection),
     /// Run the long scenarios of faults, on the PostgreSQL that `TASKQ_PG` names, and print what they measured.
     Soak(soak::Selection),
+    /// Write the pages of the reference that the command line makes of itself.
+    Gen {
+        /// Only say whether they are up to date.
+        #[arg(long)]
+        check: bool,
+    },
     /// Check what neither compiler nor linter sees: the size of files, the headers of SQL functions.
     Tidy,
 }
@@ -59,6 +66,13 @@ fn run(chore: Chore) -> anyhow::Result<ExitCode> {
         Chore::Pg { major, suite } => suite::run(&root, &major, &suite),
         Chore::Mutate(selection) => mutate::run(&root, &selection),
         Chore::Soak(selection) => soak::run(&root, &selection),
+        Chore::Gen { check } => {
+            let stale = generate::run(&root, check)?;
+            for page in &stale {
+                report(&format!("{page}: {}", if check { "is out of date" } else { "written" }));
+            }
+            Ok(if check && !stale.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
         Chore::Tidy => {
             let faults = tidy::check(&root)?;
             for fault in &faults {

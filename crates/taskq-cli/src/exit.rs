@@ -76,7 +76,9 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let exit = match &error {
             StoreError::Invalid { .. } | StoreError::Unsupported { .. } => Exit::Usage,
-            StoreError::Unavailable { .. } | StoreError::Refused { .. } => Exit::NoConnection,
+            StoreError::Unavailable { .. } | StoreError::Refused { .. } | StoreError::Pooler { .. } => {
+                Exit::NoConnection
+            }
             StoreError::Schema(_) => Exit::Schema,
             _ => Exit::Failed,
         };

@@ -10,6 +10,7 @@ mod logging;
 mod output;
 mod parse;
 mod program;
+mod reference;
 
 use std::env;
 use std::ffi::OsString;

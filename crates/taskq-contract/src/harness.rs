@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use taskq_core::store::Store;
+use taskq_core::store::{Store, Wakes};
 
 /// A fresh, empty store and the hand that moves its clock.
 #[async_trait]
@@ -13,6 +13,11 @@ pub trait Harness: Send + Sync {
     /// Returns the store, always the same one. Its wake-ups are live already: a hint for what happens from
     /// now on is not lost because a listener still connects.
     fn store(&self) -> Arc<dyn Store>;
+
+    /// Listens for wake-ups: by the store itself, or, if that cannot hear, by another one on the same jobs.
+    fn wakes(&self) -> Wakes {
+        self.store().wakes()
+    }
 
     /// Returns the store for what only an operator may do: queues' modes and settings. Default: the same one; a backend
     /// with rights gives one that has them, while [`store`](Self::store) has those of a worker.

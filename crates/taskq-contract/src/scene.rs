@@ -11,7 +11,7 @@ use taskq_core::model::{
 };
 use taskq_core::store::{
     CancelOutcome, Cancelled, LeaderEpoch, QueueSummary, Reclaimed, Retried, Stats, Store, StoreError, Sweep,
-    SweepCall, Swept, WorkerSummary,
+    SweepCall, Swept, Wakes, WorkerSummary,
 };
 
 use crate::Harness;
@@ -63,6 +63,11 @@ impl<'h> Scene<'h> {
     /// Opens the scene on a fresh harness.
     pub(crate) fn new(harness: &'h dyn Harness) -> Self {
         Self { harness, store: harness.store() }
+    }
+
+    /// Listens for wake-ups.
+    pub(crate) fn wakes(&self) -> Wakes {
+        self.harness.wakes()
     }
 
     /// The store with the rights of an operator.

@@ -35,7 +35,7 @@ fn ready(name: &str) -> Wake {
 }
 
 pub(crate) async fn a_ready_job_wakes_its_queue(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     scene.add(draft()).await;
     wait_for(&mut wakes, ready("q")).await;
     scene.add(draft().at(scene.now().await - HOUR).queue("r")).await;
@@ -44,21 +44,21 @@ pub(crate) async fn a_ready_job_wakes_its_queue(scene: Scene<'_>) {
 
 pub(crate) async fn each_queue_of_a_call_is_woken(scene: Scene<'_>) {
     for name in ["one", "two", "three"] {
-        let mut wakes = scene.store.wakes();
+        let mut wakes = scene.wakes();
         scene.enqueue(["one", "two", "three", "one"].map(|name| draft().queue(name))).await;
         wait_for(&mut wakes, ready(name)).await;
     }
 }
 
 pub(crate) async fn every_subscriber_is_woken(scene: Scene<'_>) {
-    let (mut left, mut right) = (scene.store.wakes(), scene.store.wakes());
+    let (mut left, mut right) = (scene.wakes(), scene.wakes());
     scene.add(draft()).await;
     wait_for(&mut left, ready("q")).await;
     wait_for(&mut right, ready("q")).await;
 }
 
 pub(crate) async fn a_scheduled_job_wakes_the_leader(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     scene.add(draft().after(SOON)).await;
     wait_for(&mut wakes, Wake::Due).await;
     // On a slow machine it may be due by the time it is enqueued, which is told otherwise.
@@ -69,7 +69,7 @@ pub(crate) async fn a_scheduled_job_wakes_the_leader(scene: Scene<'_>) {
 pub(crate) async fn a_job_that_waits_again_wakes_the_leader(scene: Scene<'_>) {
     for outcome in [failed(), retry_after(SOON), snoozed(SOON)] {
         let (worker, job) = scene.running(draft().retry_every(SOON)).await;
-        let mut wakes = scene.store.wakes();
+        let mut wakes = scene.wakes();
         worker.end(&job, outcome).await;
         wait_for(&mut wakes, Wake::Due).await;
     }
@@ -83,7 +83,7 @@ pub(crate) async fn a_job_that_is_ready_again_wakes_its_queue(scene: Scene<'_>) 
         (snoozed(zero), "snoozed"),
         (Outcome::Released, "released"),
     ] {
-        let mut wakes = scene.store.wakes();
+        let mut wakes = scene.wakes();
         scene.add(draft().queue(name).retry_every(zero)).await;
         // The hint of the enqueue comes first, so the next one is the settlement's.
         wait_for(&mut wakes, ready(name)).await;
@@ -95,7 +95,7 @@ pub(crate) async fn a_job_that_is_ready_again_wakes_its_queue(scene: Scene<'_>) 
 }
 
 pub(crate) async fn a_released_session_wakes_the_queues_of_its_jobs(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     scene.add(draft()).await;
     wait_for(&mut wakes, ready("q")).await;
     let worker = scene.worker().await;
@@ -107,20 +107,20 @@ pub(crate) async fn a_released_session_wakes_the_queues_of_its_jobs(scene: Scene
 pub(crate) async fn a_promoted_job_wakes_its_queue(scene: Scene<'_>) {
     scene.add(draft().queue("r").after(HOUR)).await;
     scene.advance(HOUR).await;
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     scene.promote_all().await;
     wait_for(&mut wakes, ready("r")).await;
 }
 
 pub(crate) async fn a_reclaimed_job_wakes_the_leader(scene: Scene<'_>) {
     let (_worker, _job) = scene.expired(draft()).await;
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     scene.rescue().await;
     wait_for(&mut wakes, Wake::Due).await;
 }
 
 pub(crate) async fn a_forgiven_job_wakes_its_queue(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     let (_worker, _job) = scene.expired(draft()).await;
     wait_for(&mut wakes, ready("q")).await;
     let leader = scene.leading().await;
@@ -130,7 +130,7 @@ pub(crate) async fn a_forgiven_job_wakes_its_queue(scene: Scene<'_>) {
 }
 
 pub(crate) async fn a_request_to_cancel_wakes_the_worker(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     let (left, mine) = scene.running(draft()).await;
     let (right, theirs) = scene.running(draft()).await;
     scene.request_cancel(theirs.id).await;
@@ -142,14 +142,14 @@ pub(crate) async fn a_request_to_cancel_wakes_the_worker(scene: Scene<'_>) {
 pub(crate) async fn a_cancellation_by_match_wakes_the_workers(scene: Scene<'_>) {
     let (left, _mine) = scene.running(draft()).await;
     let (right, _theirs) = scene.running(draft()).await;
-    let (mut first, mut second) = (scene.store.wakes(), scene.store.wakes());
+    let (mut first, mut second) = (scene.wakes(), scene.wakes());
     scene.store.cancel_matching(JobMatch::default(), 10, None, None).await.expect("valid");
     wait_for(&mut first, Wake::Cancel(left.id)).await;
     wait_for(&mut second, Wake::Cancel(right.id)).await;
 }
 
 pub(crate) async fn a_job_that_an_operator_retries_wakes_its_queue(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     let (worker, job) = scene.running(draft()).await;
     wait_for(&mut wakes, ready("q")).await;
     worker.end(&job, succeeded()).await;
@@ -159,14 +159,14 @@ pub(crate) async fn a_job_that_an_operator_retries_wakes_its_queue(scene: Scene<
 
 pub(crate) async fn a_queue_whose_mode_changes_is_woken(scene: Scene<'_>) {
     for mode in [QueueMode::RoundRobin, QueueMode::StrictFifo] {
-        let mut wakes = scene.store.wakes();
+        let mut wakes = scene.wakes();
         scene.operator().await.set_queue(queue("q"), mode, 100).await.expect("setting a mode succeeds");
         wait_for(&mut wakes, ready("q")).await;
     }
 }
 
 pub(crate) async fn a_resumed_queue_is_woken(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     scene.add(draft()).await;
     // The hint of the enqueue comes first, so the next one is the resumption's.
     wait_for(&mut wakes, ready("q")).await;
@@ -177,7 +177,7 @@ pub(crate) async fn a_resumed_queue_is_woken(scene: Scene<'_>) {
 
 pub(crate) async fn a_resumed_actor_wakes_the_queues_of_its_jobs(scene: Scene<'_>) {
     let _worker = scene.worker_for(&["q", "r"], &["a"]).await;
-    let (mut of_q, mut of_r) = (scene.store.wakes(), scene.store.wakes());
+    let (mut of_q, mut of_r) = (scene.wakes(), scene.wakes());
     scene.enqueue([draft(), draft().queue("r")]).await;
     wait_for(&mut of_q, ready("q")).await;
     wait_for(&mut of_r, ready("r")).await;
@@ -188,7 +188,7 @@ pub(crate) async fn a_resumed_actor_wakes_the_queues_of_its_jobs(scene: Scene<'_
 }
 
 pub(crate) async fn a_quiet_enqueue_wakes_nobody(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     let quiet = || draft().with(|job| job.notify = Notify::None);
     scene.enqueue([quiet(), quiet().queue("p"), quiet().after(SOON), draft().queue("r")]).await;
     loop {
@@ -200,7 +200,7 @@ pub(crate) async fn a_quiet_enqueue_wakes_nobody(scene: Scene<'_>) {
 }
 
 pub(crate) async fn whoever_enqueued_can_wake_the_others_later(scene: Scene<'_>) {
-    let mut wakes = scene.store.wakes();
+    let mut wakes = scene.wakes();
     scene.enqueue([draft().with(|job| job.notify = Notify::None)]).await;
     scene.store.wake(vec![queue("q"), queue("r")], true).await.expect("waking succeeds");
     let mut expected = vec![ready("q"), ready("r"), Wake::Due];

@@ -1,11 +1,18 @@
 //! Where the database is and how its sessions are set up.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use taskq_core::store::StoreError;
 use tokio_postgres::config::{Host, SslMode, SslNegotiation};
+
+use crate::role::Role;
+use crate::stream::{Address, Liveness};
 
 /// How long one attempt to reach one address may take, unless the DSN says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,150 +25,98 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Settings of every session, whatever the role's and the database's defaults are.
-const SETTINGS: &[(&str, &str)] = &[
-    ("default_transaction_isolation", "read\\ committed"),
-    ("default_transaction_read_only", "off"),
-    ("default_transaction_deferrable", "off"),
-    ("idle_in_transaction_session_timeout", "60s"),
-    ("idle_session_timeout", "0"),
-    ("standard_conforming_strings", "on"),
-    ("DateStyle", "ISO"),
-    ("IntervalStyle", "postgres"),
-    ("TimeZone", "UTC"),
-];
-
-/// How statements are planned, as in the functions: a scan of the whole table is never what a query of ours
-/// wants, and statistics that are missing or stale must not choose it. Migrations plan for themselves.
-const PLANNER: &[(&str, &str)] = &[
-    ("jit", "off"),
-    ("enable_seqscan", "off"),
-    ("enable_bitmapscan", "off"),
-    ("enable_indexscan", "on"),
-    ("enable_indexonlyscan", "on"),
-    ("enable_nestloop", "on"),
-    ("enable_sort", "on"),
-];
-
-/// What a connection is for. Each role has one connection of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
-    /// Enqueues and queries.
-    Client,
-    /// Claims.
-    Claim,
-    /// Settles.
-    Settle,
-    /// Sessions, heartbeats, comparisons and notifications.
-    Control,
-    /// The leader's sweeps.
-    Sweep,
-    /// Migrations.
-    Migrate,
-}
-
-impl Role {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Claim => "claim",
-            Self::Settle => "settle",
-            Self::Control => "control",
-            Self::Sweep => "sweep",
-            Self::Migrate => "migrate",
-        }
-    }
-
-    /// How long the server works on one statement before it gives up; zero is for ever.
-    const fn statement_timeout(self) -> Duration {
-        match self {
-            Self::Client | Self::Settle => Duration::from_mins(1),
-            Self::Claim => Duration::from_secs(20),
-            // Several beats must fit into a lease.
-            Self::Control => Duration::from_secs(10),
-            Self::Sweep => Duration::from_secs(30),
-            Self::Migrate => Duration::ZERO,
-        }
-    }
-
-    /// How long one statement waits for a lock of somebody else before it gives up; zero is for ever. Calls behind it on
-    /// the same connection wait as long.
-    const fn lock_timeout(self) -> Duration {
-        match self {
-            // A row that an open transaction holds must not hold up the outcomes of others.
-            Self::Settle => Duration::from_secs(1),
-            Self::Client | Self::Control => Duration::from_secs(5),
-            Self::Claim => Duration::from_secs(10),
-            Self::Sweep => Duration::from_secs(15),
-            Self::Migrate => Duration::ZERO,
-        }
-    }
-
-    /// How long one call may take before its connection counts as dead: longer than the server would.
-    pub(crate) fn deadline(self) -> Duration {
-        self.statement_timeout() + Duration::from_secs(5)
-    }
-}
-
 /// A data source name that has been understood.
 #[derive(Clone)]
 pub(crate) struct Dsn {
     config: tokio_postgres::Config,
+    hosts: Vec<Server>,
+    liveness: Liveness,
     name: Option<String>,
     options: Option<String>,
 }
 
 impl Dsn {
-    /// The configuration of one role's connection.
-    pub(crate) fn config(&self, role: Role) -> tokio_postgres::Config {
+    /// What a session of one role says at its start; `settings` come last, since later ones win.
+    pub(crate) fn config(&self, role: Role, settings: Option<&str>) -> tokio_postgres::Config {
         let mut config = self.config.clone();
         config.application_name(format!("{}:{}", self.name.as_deref().unwrap_or("taskq"), role.as_str()));
-        // Later settings win, so the DSN's own come first.
-        let mut options = self.options.clone().unwrap_or_default();
-        let planner = if role == Role::Migrate { &[] } else { PLANNER };
-        for (name, value) in SETTINGS.iter().chain(planner) {
-            let _ = write!(options, " -c {name}={value}");
+        let options =
+            format!("{}{}", self.options.as_deref().unwrap_or_default(), settings.unwrap_or_default());
+        if !options.is_empty() {
+            config.options(options.trim_start());
         }
-        let (statement, lock) = (role.statement_timeout().as_millis(), role.lock_timeout().as_millis());
-        let _ = write!(options, " -c statement_timeout={statement} -c lock_timeout={lock}");
-        config.options(options.trim_start());
         config
     }
 
-    /// The configuration of a connection that sets nothing by itself, as other programs connect.
-    pub(crate) fn plain_config(&self) -> tokio_postgres::Config {
-        let mut config = self.config.clone();
-        config.application_name(format!("{}:doctor", self.name.as_deref().unwrap_or("taskq")));
-        if let Some(options) = &self.options {
-            config.options(options.as_str());
-        }
-        config
+    /// The servers, in the order in which they are tried.
+    pub(crate) fn hosts(&self) -> &[Server] {
+        &self.hosts
+    }
+
+    /// How connections find out that the other side is gone.
+    pub(crate) const fn liveness(&self) -> &Liveness {
+        &self.liveness
+    }
+
+    /// How long one attempt to reach one address may take.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT)
     }
 
     /// How long all attempts to connect may take together.
     pub(crate) fn connect_deadline(&self) -> Duration {
-        let hosts = u32::try_from(self.config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
-        let each = self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
-        each.saturating_mul(hosts).saturating_add(HANDSHAKE_TIMEOUT)
+        let hosts = u32::try_from(self.hosts.len().max(1)).unwrap_or(u32::MAX);
+        self.connect_timeout().saturating_mul(hosts).saturating_add(HANDSHAKE_TIMEOUT)
     }
 
     /// The servers, for messages: never the password.
     pub(crate) fn servers(&self) -> String {
-        let ports = self.config.get_ports();
-        let port = |at: usize| ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);
-        let mut servers = Vec::new();
-        for (at, host) in self.config.get_hosts().iter().enumerate() {
-            servers.push(match host {
-                Host::Tcp(name) => format!("{name}:{}", port(at)),
-                #[cfg(unix)]
-                Host::Unix(path) => format!("{}/.s.PGSQL.{}", path.display(), port(at)),
-            });
-        }
-        if servers.is_empty() {
-            let addresses = self.config.get_hostaddrs().iter().enumerate();
-            servers.extend(addresses.map(|(at, address)| format!("{address}:{}", port(at))));
-        }
+        let servers: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
         servers.join(", ")
+    }
+}
+
+/// A server that may answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Server {
+    place: Place,
+    port: u16,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Place {
+    /// A name, or an address in its place.
+    Host(String),
+    /// A name, and the address that it has whatever it resolves to.
+    Address(IpAddr),
+    /// The directory of its socket.
+    #[cfg(unix)]
+    Directory(PathBuf),
+}
+
+impl Server {
+    /// Where to try to reach it.
+    pub(crate) async fn addresses(&self) -> io::Result<Vec<Address>> {
+        Ok(match &self.place {
+            Place::Host(name) => {
+                let found = tokio::net::lookup_host((name.as_str(), self.port)).await?;
+                found.map(Address::Tcp).collect()
+            }
+            Place::Address(address) => vec![Address::Tcp(SocketAddr::new(*address, self.port))],
+            #[cfg(unix)]
+            Place::Directory(path) => vec![Address::Unix(path.join(format!(".s.PGSQL.{}", self.port)))],
+        })
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Host(name) => write!(f, "{name}:{}", self.port),
+            Place::Address(address) => write!(f, "{}", SocketAddr::new(*address, self.port)),
+            #[cfg(unix)]
+            Place::Directory(path) => write!(f, "{}/.s.PGSQL.{}", path.display(), self.port),
+        }
     }
 }
 
@@ -180,25 +135,44 @@ impl FromStr for Dsn {
         }
         // `prefer` allows a plain connection, which is all there is for now.
         config.ssl_mode(SslMode::Disable);
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(UNACKNOWLEDGED);
-        }
-        if config.get_keepalives_idle() == tokio_postgres::Config::new().get_keepalives_idle() {
-            config.keepalives_idle(KEEPALIVE_IDLE);
-        }
-        if config.get_keepalives_interval().is_none() {
-            config.keepalives_interval(KEEPALIVE_INTERVAL);
-        }
-        if config.get_keepalives_retries().is_none() {
-            config.keepalives_retries(KEEPALIVE_RETRIES);
-        }
+        let liveness = liveness(&config);
+        let hosts = hosts(&config);
         let name = config.get_application_name().map(str::to_owned);
         let options = config.get_options().map(str::to_owned);
-        Ok(Self { config, name, options })
+        Ok(Self { config, hosts, liveness, name, options })
     }
+}
+
+fn liveness(config: &tokio_postgres::Config) -> Liveness {
+    let idle = config.get_keepalives_idle();
+    let is_default = idle == tokio_postgres::Config::new().get_keepalives_idle();
+    Liveness {
+        keepalives: config.get_keepalives(),
+        idle: if is_default { KEEPALIVE_IDLE } else { idle },
+        interval: config.get_keepalives_interval().unwrap_or(KEEPALIVE_INTERVAL),
+        retries: config.get_keepalives_retries().unwrap_or(KEEPALIVE_RETRIES),
+        unacknowledged: config.get_tcp_user_timeout().copied().unwrap_or(UNACKNOWLEDGED),
+    }
+}
+
+fn hosts(config: &tokio_postgres::Config) -> Vec<Server> {
+    let ports = config.get_ports();
+    let port = |at: usize| ports.get(at).or_else(|| ports.first()).copied().unwrap_or(5432);
+    let addresses = config.get_hostaddrs();
+    if !addresses.is_empty() {
+        let place =
+            |(at, address): (usize, &IpAddr)| Server { place: Place::Address(*address), port: port(at) };
+        return addresses.iter().enumerate().map(place).collect();
+    }
+    let place = |(at, host): (usize, &Host)| Server {
+        place: match host {
+            Host::Tcp(name) => Place::Host(name.clone()),
+            #[cfg(unix)]
+            Host::Unix(path) => Place::Directory(path.clone()),
+        },
+        port: port(at),
+    };
+    config.get_hosts().iter().enumerate().map(place).collect()
 }
 
 /// Says what is wrong with a DSN without repeating it: it may hold a password.
@@ -252,7 +226,7 @@ mod tests {
     #[test]
     fn settings_of_the_dsn_come_before_ours() {
         let dsn: Dsn = "host=a,b port=1,2 application_name=web options='-c work_mem=1MB'".parse().unwrap();
-        let config = dsn.config(Role::Claim);
+        let config = dsn.config(Role::Claim, Some(&Role::Claim.startup_options()));
         assert_eq!(config.get_application_name(), Some("web:claim"));
         assert!(config.get_options().unwrap().starts_with("-c work_mem=1MB -c default_transaction"));
         assert_eq!(dsn.servers(), "a:1, b:2");

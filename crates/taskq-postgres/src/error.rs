@@ -26,13 +26,17 @@ pub(crate) fn judge(error: &tokio_postgres::Error) -> Verdict {
         return if is_lost(error) { Verdict::Broken } else { Verdict::Final };
     };
     match db.code().code() {
-        "26000" | "42P05" => Verdict::Stale,
         "0A000" if db.routine() == Some("RevalidateCachedQuery") => Verdict::Stale,
         // A server that went read-only is a former primary: connect anew.
         "25006" | "25P03" | "57P01" | "57P02" | "57P03" | "57P05" => Verdict::Broken,
         code if code.starts_with("08") => Verdict::Broken,
         _ => Verdict::Final,
     }
+}
+
+/// Says whether a SQLSTATE tells that a session lost our statements, or has statements that are not ours.
+pub(crate) fn is_foreign(sqlstate: &str) -> bool {
+    matches!(sqlstate, "26000" | "42P05")
 }
 
 /// Types the failure of a call.
@@ -95,6 +99,12 @@ fn of_sqlstate(code: &str, message: &str, detail: Option<&str>, schema: &SchemaN
     let message = message.to_owned();
     let index = || detail.and_then(|detail| detail.parse().ok());
     match code {
+        // What `pgbouncer` says to a transaction when it hands its sessions out for a statement.
+        "08P01" if message.contains("statement pooling") => StoreError::Pooler {
+            message: format!(
+                "the pooler allows no transactions ({message}): put it into transaction or session mode"
+            ),
+        },
         "TQ001" => StoreError::LeaseLost { message },
         "TQ002" => StoreError::Invalid { index: index(), message },
         "TQ003" => StoreError::Unsupported { index: index(), message },
@@ -163,6 +173,7 @@ pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
 pub(crate) fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::Refused { message } => StoreError::Refused { message: message.clone() },
+        StoreError::Pooler { message } => StoreError::Pooler { message: message.clone() },
         StoreError::Unavailable { message, .. } => {
             StoreError::Unavailable { message: message.clone(), source: None }
         }

@@ -13,11 +13,14 @@ mod error;
 mod executors;
 mod listen;
 mod migrate;
+mod mode;
 mod notify;
 mod rights;
+mod role;
 mod schema;
 mod session;
 mod store;
+mod stream;
 
 pub use connect::ConnectOptions;
 pub use doctor::{Diagnosis, Doctor, Limits, Verdict};
@@ -26,6 +29,7 @@ pub use migrate::{
     Applied, Finding, FunctionsState, GrantedRole, MigrateError, MigrationSet, MigrationState,
     MigrationStatus, Migrator, Mode, Phase, SchemaStatus, Step,
 };
+pub use mode::ConnectionMode;
 pub use rights::RoleKind;
 pub use schema::{InvalidSchemaName, SchemaName};
 pub use store::PostgresStore;

@@ -33,6 +33,8 @@ struct State {
     listener: Option<AbortHandle>,
     /// Notifications arrive at present.
     healthy: bool,
+    /// They cannot arrive on the connection that there is.
+    silent: bool,
 }
 
 impl Hub {
@@ -59,6 +61,8 @@ impl Hub {
         if state.healthy {
             // The newcomer learns that hints arrive; the others look once more.
             self.tell(Wake::Everything);
+        } else if state.silent {
+            self.tell(Wake::Silence);
         }
         if state.listener.is_none() {
             let task = engine.spawn(listen(self.clone(), control.clone()));
@@ -101,6 +105,7 @@ impl Hub {
     fn give_up(&self) -> bool {
         let mut state = self.state();
         state.healthy = false;
+        state.silent = false;
         // Under the lock: a subscriber is counted before it asks for a listener.
         let alone = self.0.hints.receiver_count() == 0;
         if alone {
@@ -117,6 +122,13 @@ async fn listen(hub: Hub, control: Session) {
     let mut told = false;
     loop {
         match control.connection().await {
+            // LISTEN belongs to a session, and this connection has none to itself.
+            Ok(connection) if connection.is_pooled() => {
+                hub.state().silent = true;
+                hub.tell(Wake::Silence);
+                told = true;
+                connection.ended().await;
+            }
             Ok(connection) => match connection.batch(&statement).await {
                 Ok(()) => {
                     hub.state().healthy = true;

@@ -15,10 +15,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, CopyInSink, Notification, Row, Statement};
 
-use crate::connect::{Opened, late_settings, open};
-use crate::dsn::{Dsn, Role};
+use crate::connect::{Driver, Opened, open};
+use crate::dsn::Dsn;
 use crate::engine::{Busy, Door};
 use crate::error::{self, Verdict};
+use crate::mode::{Mode, Route};
+use crate::role::{Role, late_settings};
 use crate::schema::SchemaName;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -48,6 +50,7 @@ pub(crate) struct Session(Arc<Inner>);
 struct Inner {
     role: Role,
     dsn: Dsn,
+    route: Arc<Route>,
     schema: SchemaName,
     engine: Handle,
     door: Door,
@@ -69,6 +72,10 @@ struct State {
 /// An open connection and the statements prepared on it.
 pub(crate) struct Connection {
     client: Client,
+    role: Role,
+    major: u32,
+    /// How each call begins in the pooled mode; nothing in the direct mode.
+    pooled: Option<String>,
     /// Whether the session has its staging table; nothing until somebody wants to know.
     pub(crate) staging: OnceCell<bool>,
     /// Held shared by single statements, and alone by a transaction, into which none of them may get.
@@ -81,7 +88,7 @@ pub(crate) struct Connection {
 impl Session {
     pub(crate) fn new(
         role: Role,
-        dsn: &Dsn,
+        (dsn, route): (&Dsn, &Arc<Route>),
         schema: &SchemaName,
         engine: &Handle,
         door: Door,
@@ -90,6 +97,7 @@ impl Session {
         Self(Arc::new(Inner {
             role,
             dsn: dsn.clone(),
+            route: Arc::clone(route),
             schema: schema.clone(),
             engine: engine.clone(),
             door,
@@ -106,8 +114,7 @@ impl Session {
         sql: &Sql,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let connection = self.connection().await?;
-        self.query_on(&connection, sql, params).await
+        self.call(sql, params, None).await
     }
 
     /// Runs a statement on an open connection and collects its rows.
@@ -117,9 +124,7 @@ impl Session {
         sql: &Sql,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        // Behind a transaction of many jobs this may take as long as that, which has a deadline of its own.
-        let _turn = connection.turn.read().await;
-        self.answer(connection, self.0.role.deadline(), connection.query(sql, params)).await
+        self.call_on(connection, sql, params, None).await
     }
 
     /// Runs a statement in a transaction of its own that the server gives up after a while, and collects its rows. One
@@ -133,9 +138,73 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
         limit: Duration,
     ) -> Result<Vec<Row>, StoreError> {
+        self.call(sql, params, Some(limit)).await
+    }
+
+    async fn call(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>, StoreError> {
         let connection = self.connection().await?;
+        match self.call_on(&connection, sql, params, limit).await {
+            // Nothing has run: the session that was met is one of others as well.
+            Err(StoreError::Database { sqlstate, .. })
+                if error::is_foreign(&sqlstate) && !connection.is_pooled() =>
+            {
+                self.0.route.doubt();
+                self.discard(&connection);
+                let connection = self.connection().await?;
+                Box::pin(self.call_on(&connection, sql, params, limit)).await
+            }
+            result => result,
+        }
+    }
+
+    async fn call_on(
+        &self,
+        connection: &Arc<Connection>,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>, StoreError> {
+        // Boxed what is seldom, so that the rest stays small.
+        match (&connection.pooled, limit) {
+            (Some(start), limit) => Box::pin(self.call_pooled(connection, start, sql, params, limit)).await,
+            (None, Some(limit)) => Box::pin(self.call_within(connection, sql, params, limit)).await,
+            (None, None) => {
+                // Behind a transaction of many jobs this may take as long as that, which has a deadline of its own.
+                let _turn = connection.turn.read().await;
+                self.answer(connection, self.0.role.deadline(), connection.query(sql, params)).await
+            }
+        }
+    }
+
+    async fn call_pooled(
+        &self,
+        connection: &Arc<Connection>,
+        start: &str,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Option<Duration>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let limited = limit.map(|limit| connection.role.transaction_start(connection.major, Some(limit)));
+        let start = limited.as_deref().unwrap_or(start);
+        // Sent in one go, so calls of others may be under way.
+        let call = connection.transaction(start, connection.query_unnamed(sql, params));
+        self.answer(connection, self.0.role.deadline(), call).await
+    }
+
+    async fn call_within(
+        &self,
+        connection: &Arc<Connection>,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+        limit: Duration,
+    ) -> Result<Vec<Row>, StoreError> {
         let _turn = connection.turn.write().await;
-        self.answer(&connection, self.0.role.deadline(), connection.query_within(sql, params, limit)).await
+        self.answer(connection, self.0.role.deadline(), connection.query_within(sql, params, limit)).await
     }
 
     /// Starts a transaction on an open connection; other calls wait until it has ended.
@@ -255,29 +324,42 @@ impl Session {
     }
 
     async fn open(&self) -> Result<Arc<Connection>, StoreError> {
-        let Opened { client, connection, major } = open(&self.0.dsn, self.0.role).await?;
+        let (dsn, role, route) = (&self.0.dsn, self.0.role, &self.0.route);
+        let Opened { client, connection, major, local, is_set } = open(dsn, role, route.start()).await?;
         let (end, ended) = watch::channel(false);
         let on_notification = self.0.on_notification.clone();
         let driver = self.0.engine.spawn(drive(connection, on_notification, end, self.0.door.enter()));
-        let connection = Arc::new(Connection {
+        let driver = AbortOnDrop(Some(driver.abort_handle()));
+        let mode = async {
+            let mode = route.mode(dsn, &client, local).await?;
+            let settings = match mode {
+                Mode::Pooled => None,
+                Mode::Direct if is_set => late_settings(major).map(str::to_owned),
+                Mode::Direct | Mode::Kept => Some(role.session_settings(major)),
+            };
+            if let Some(settings) = settings {
+                let set = client.batch_execute(&settings).await;
+                set.map_err(|error| error::of_call(error, &self.0.schema))?;
+            }
+            Ok(mode)
+        };
+        // A server or a proxy may fall silent here as well as anywhere else.
+        let Ok(mode) = timeout(dsn.connect_deadline() * 2, mode).await else {
+            let message = format!("no answer from {} after connecting", dsn.servers());
+            return Err(StoreError::Unavailable { message, source: None });
+        };
+        let pooled = (mode? == Mode::Pooled).then(|| role.transaction_start(major, None));
+        Ok(Arc::new(Connection {
             client,
+            role,
+            major,
+            pooled,
             staging: OnceCell::new(),
             turn: Arc::default(),
             statements: Mutex::default(),
             ended,
-            driver: driver.abort_handle(),
-        });
-        if let Some(settings) = late_settings(major) {
-            // A server or a proxy may fall silent here as well as anywhere else.
-            let answer = timeout(self.0.dsn.connect_deadline(), connection.batch(settings)).await;
-            let Ok(answer) = answer else {
-                connection.driver.abort();
-                let message = format!("no answer from {} after connecting", self.0.dsn.servers());
-                return Err(StoreError::Unavailable { message, source: None });
-            };
-            answer.map_err(|error| error::of_call(error, &self.0.schema))?;
-        }
-        Ok(connection)
+            driver: driver.keep(),
+        }))
     }
 
     fn discard(&self, connection: &Arc<Connection>) {
@@ -304,6 +386,11 @@ impl Connection {
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 
+    /// Whether any transaction may meet another session.
+    pub(crate) const fn is_pooled(&self) -> bool {
+        self.pooled.is_some()
+    }
+
     async fn query(
         &self,
         sql: &Sql,
@@ -313,8 +400,7 @@ impl Connection {
             // Nothing has run yet: PostgreSQL refuses before it executes.
             Err(error) if error::judge(&error) == Verdict::Stale => {
                 self.statements().remove(&sql.text);
-                let typed: Vec<_> = params.iter().copied().zip(sql.types.iter().cloned()).collect();
-                self.client.query_typed(&sql.text, &typed).await
+                self.query_unnamed(sql, params).await
             }
             result => result,
         }
@@ -328,11 +414,14 @@ impl Connection {
         limit: Duration,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let statement = self.prepared(sql).await?;
-        match self.transaction(limit, self.client.query(&statement, params)).await {
+        let start = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}",
+            limit.as_millis().max(1)
+        );
+        match self.transaction(&start, self.client.query(&statement, params)).await {
             Err(error) if error::judge(&error) == Verdict::Stale => {
                 self.statements().remove(&sql.text);
-                let typed: Vec<_> = params.iter().copied().zip(sql.types.iter().cloned()).collect();
-                self.transaction(limit, self.client.query_typed(&sql.text, &typed)).await
+                self.transaction(&start, self.query_unnamed(sql, params)).await
             }
             result => result,
         }
@@ -342,17 +431,22 @@ impl Connection {
     /// is there, so it is whole even when nobody waits for it.
     async fn transaction(
         &self,
-        limit: Duration,
+        start: &str,
         call: impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>>,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {}",
-            limit.as_millis().max(1)
-        );
-        let (begun, rows, ended) = tokio::join!(biased; self.batch(&begin), call, self.batch("COMMIT"));
+        let (begun, rows, ended) = tokio::join!(biased; self.batch(start), call, self.batch("COMMIT"));
         begun?;
         let rows = rows?;
         ended.map(|()| rows)
+    }
+
+    async fn query_unnamed(
+        &self,
+        sql: &Sql,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let typed: Vec<_> = params.iter().copied().zip(sql.types.iter().cloned()).collect();
+        self.client.query_typed(&sql.text, &typed).await
     }
 
     async fn query_prepared(
@@ -375,6 +469,24 @@ impl Connection {
 
     fn statements(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
         self.statements.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a connection unless it is kept.
+struct AbortOnDrop(Option<AbortHandle>);
+
+impl AbortOnDrop {
+    fn keep(mut self) -> AbortHandle {
+        // It is taken only here.
+        self.0.take().expect("a connection has a driver")
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(driver) = &self.0 {
+            driver.abort();
+        }
     }
 }
 
@@ -427,7 +539,7 @@ impl Within {
 
 /// Moves a connection's messages until it ends.
 async fn drive(
-    mut connection: tokio_postgres::Connection<tokio_postgres::Socket, tokio_postgres::tls::NoTlsStream>,
+    mut connection: Driver,
     on_notification: Option<OnNotification>,
     end: watch::Sender<bool>,
     _busy: Option<Busy>,

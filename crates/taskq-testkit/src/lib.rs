@@ -25,7 +25,7 @@
 //!
 //! Faults: [`Proxy`] breaks the network between a test and the server; [`ChildProcess`] is frozen, thawed and killed;
 //! [`PrivateServer::restart`] and [`PrivateServer::halt`] take the server away, [`Cluster::terminate_backends`] its
-//! sessions, [`Cluster::make_read_only`] its writes. [`invariants`] says whether all was well in the end.
+//! sessions, [`Cluster::make_read_only`] its writes. [`PgBouncer`] pools its sessions. [`invariants`] says whether all was well in the end.
 
 mod account;
 mod cluster;
@@ -36,6 +36,7 @@ pub mod invariants;
 mod keeper;
 mod options;
 mod outage;
+mod pgbouncer;
 mod process;
 mod proxy;
 mod psycopg;
@@ -51,6 +52,7 @@ pub use fetch::{FETCHED_VERSION, FetchError};
 pub use installation::{Installation, InstallationError, PgVersion, SUPPORTED_MAJORS};
 pub use options::Options;
 pub use outage::ReadOnly;
+pub use pgbouncer::{PgBouncer, PgBouncerError, PoolMode, shared_pgbouncer};
 pub use process::ChildProcess;
 pub use proxy::{Direction, Proxy, ProxyError, Swallow};
 pub use psycopg::psycopg;

@@ -271,5 +271,6 @@ pub use taskq_core::worker::{
 };
 pub use taskq_macros::Job;
 pub use taskq_postgres::{
-    CompleteError, CompleteIn, ConnectOptions, Executor, InTx, InvalidSchemaName, SchemaName, Statement,
+    CompleteError, CompleteIn, ConnectOptions, ConnectionMode, Executor, InTx, InvalidSchemaName, SchemaName,
+    Statement,
 };

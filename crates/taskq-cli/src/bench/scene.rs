@@ -171,7 +171,7 @@ impl Scene {
     pub(super) async fn annex(&self, name: &str) -> Result<Annex, Failure> {
         let schema = SchemaName::new(&format!("{}_{name}", self.database.schema))
             .map_err(|error| Failure::usage(format!("--schema: {error}")))?;
-        let database = DatabaseSettings { dsn: self.database.dsn.clone(), schema };
+        let database = DatabaseSettings { schema, ..self.database.clone() };
         let control = Arc::new(Session::open(&database).await?);
         make_schema(&control, &database).await?;
         self.annexes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&control));
@@ -180,7 +180,7 @@ impl Scene {
 
     /// Opens a client as programs do.
     pub(super) async fn client(&self) -> Result<Client, Failure> {
-        let options = ConnectOptions::new().schema(self.database.schema.clone());
+        let options = ConnectOptions::new().schema(self.database.schema.clone()).mode(self.database.mode);
         Ok(Client::new(PostgresStore::connect(&self.database.dsn, options).await?))
     }
 

@@ -11,4 +11,17 @@ pub(crate) struct DatabaseArgs {
     /// The schema that holds the jobs [default: taskq].
     #[arg(long, global = true, env = "TASKQ_SCHEMA_NAME", hide_env_values = true, help_heading = "Database")]
     pub(crate) schema: Option<String>,
+    /// Whether a pooler in transaction mode is in between: `yes`, `no`, or `auto` to find out [default: auto].
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHETHER",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "yes",
+        env = "TASKQ_PG_POOLED",
+        hide_env_values = true,
+        help_heading = "Database"
+    )]
+    pub(crate) pooled: Option<String>,
 }

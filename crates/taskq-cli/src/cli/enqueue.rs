@@ -15,7 +15,9 @@ use crate::parse;
     after_help = "Durations are written as 90s, 5m, 2h or 3 days; times as ISO 8601 with a zone, such as \
                         2030-01-31T08:00Z.\n\nAn idempotency key is its actor's own and lasts 7 days. While a job has it, \
                         nothing is written: the id of that job is printed, and standard error says so. If that job \
-                        has ended, it is exit code 1, unless --on-finished says what is wanted then."
+                        has ended, it is exit code 1, unless --on-finished says what is wanted then.\n\nExamples:\n  \
+                        taskq enqueue mail.welcome '{\"user_id\": 7}' --queue mail --in 5m\n  \
+                        taskq enqueue report - --idempotency-key report-2030-01 < report.json"
 )]
 pub(crate) struct EnqueueArgs {
     /// The actor that runs the job.

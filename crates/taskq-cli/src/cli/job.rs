@@ -28,6 +28,11 @@ pub(crate) enum JobCommand {
 
 /// What `taskq job list` is told.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  taskq job list --status failed --queue mail
+  taskq job list --limit 1000 --json | jq -r '.[].id'
+  taskq job list --before 0190b6a5-8c1f-7000-8000-000000000000   # the next page")]
 pub(crate) struct ListArgs {
     /// Only jobs with this status.
     #[arg(long)]
@@ -50,6 +55,9 @@ pub(crate) struct ListArgs {
 
 /// What `taskq job show` is told.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  taskq job show 0190b6a5-8c1f-7000-8000-000000000000 --json | jq .error")]
 pub(crate) struct ShowArgs {
     /// The job.
     pub(crate) id: JobId,
@@ -60,8 +68,10 @@ pub(crate) struct ShowArgs {
 /// What `taskq job wait` is told.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 it succeeded, 1 it ended otherwise or the time is over, 3 there is no \
-                        such job."
+    after_help = "Exit codes: 0 it succeeded, 1 it ended otherwise or the time is over, 3 there is no such job.
+
+Example:
+  taskq job wait $(taskq enqueue report 2030) --timeout 5m"
 )]
 pub(crate) struct WaitArgs {
     /// The job.
@@ -83,7 +93,11 @@ Nothing can appear behind what was printed: an event is told once every transact
 a transaction that is left open for long holds the lines back.
 
 Which events there are says the setting event_level: by default what is out of the ordinary, with \"all\" every \
-transition. Set it with SELECT taskq.set_setting('event_level', '\"all\"'). They are kept for 7 days by default.")]
+transition. Set it with SELECT taskq.set_setting('event_level', '\"all\"'). They are kept for 7 days by default.
+
+Examples:
+  taskq job tail --kind failed --kind crashed
+  taskq job tail --from-start --no-follow --json > events.jsonl")]
 pub(crate) struct TailArgs {
     /// Only events of these jobs.
     #[arg(value_name = "ID")]
@@ -143,7 +157,11 @@ A job that runs is asked to end and, after the worker's grace, forced to. If it 
 succeeded; any other end is cancelled.
 
 Exit codes: 0 every job that was named exists, also if it had ended already; 3 one does not exist, the others \
-are cancelled.")]
+are cancelled.
+
+Examples:
+  taskq job cancel 0190b6a5-8c1f-7000-8000-000000000000 --reason 'not needed'
+  taskq job cancel --queue mail --tag campaign-7")]
 pub(crate) struct CancelArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -167,7 +185,11 @@ A job that is retried loses its deadline, its result and its count of attempts.
 Outcomes of ids: retried (it is ready again), unfinished (it has not ended, nothing was done), not_found.
 
 Exit codes: 0 every job that was named exists, also if it had not ended; 3 one does not exist, the others are \
-retried.")]
+retried.
+
+Examples:
+  taskq job retry 0190b6a5-8c1f-7000-8000-000000000000
+  taskq job retry --actor mail.welcome --limit 100")]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,

@@ -40,6 +40,7 @@ pub(crate) struct QueueArgs {
 
 /// What `taskq queue set` is told.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  taskq queue set imports --mode round_robin")]
 pub(crate) struct QueueSetArgs {
     /// The queue. It need not have jobs yet.
     pub(crate) queue: QueueName,

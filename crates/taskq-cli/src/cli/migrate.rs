@@ -59,6 +59,9 @@ pub(crate) struct GrantArgs {
 
 /// What `taskq migrate revoke` is told.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Exit code 3 when it was granted nothing. Example:\n  taskq migrate revoke app_worker"
+)]
 pub(crate) struct RevokeArgs {
     /// The role.
     pub(crate) role: String,
@@ -77,6 +80,13 @@ pub(crate) enum PhaseArg {
 
 /// What `taskq migrate up` is told.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Safe to repeat, and to run many times at once. Files of the phase `pre` are safe while the old program still runs, those of \
+`post` only after it is gone. Needs the rights of the schema's owner, and a connection to the server itself rather than to a \
+pooler in transaction mode. Examples:
+  taskq migrate up --phase pre       # before a deployment
+  taskq migrate up --phase post      # after it
+  taskq migrate up --sql | psql      # the same, by somebody else")]
 pub(crate) struct UpArgs {
     /// Only this phase [default: both].
     #[arg(long)]
@@ -90,6 +100,7 @@ pub(crate) struct UpArgs {
 
 /// What `taskq migrate plan` is told.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  taskq migrate plan --sql | less")]
 pub(crate) struct PlanArgs {
     /// Only this phase [default: both].
     #[arg(long)]
@@ -103,6 +114,7 @@ pub(crate) struct PlanArgs {
 
 /// What `taskq migrate status` is told.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  taskq migrate status --json | jq .functions")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -110,6 +122,9 @@ pub(crate) struct StatusArgs {
 
 /// What `taskq migrate verify` is told.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Exit code 1 when something was changed by hand, is not applied, or is not known. Example:\n  taskq migrate verify --json"
+)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -25,7 +25,11 @@ kills their programs and gives the jobs back, which burns no attempt. A second s
 codes: 0 every attempt has ended or was given back; 1 an attempt could not be ended, or what became of one could \
 not be recorded: its job runs again once the worker's lease has ended.
 
-Durations are written as 90s, 5m or 2h.")]
+Durations are written as 90s, 5m or 2h.
+
+Examples:
+  taskq worker --queue files --slots 4 --actor sum='sha256sum --binary'
+  taskq worker --config taskq.toml      # see docs/reference/settings.md")]
 pub(crate) struct WorkerArgs {
     /// The settings file; a flag replaces the file's value of the same setting.
     #[arg(long, value_name = "FILE")]

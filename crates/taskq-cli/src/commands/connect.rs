@@ -9,7 +9,7 @@ use crate::exit::Failure;
 
 /// Connects and checks the schema.
 pub(super) async fn connect(database: &DatabaseSettings) -> Result<Client, Failure> {
-    let options = ConnectOptions::new().schema(database.schema.clone());
+    let options = ConnectOptions::new().schema(database.schema.clone()).mode(database.mode);
     let store = PostgresStore::connect(&database.dsn, options).await?;
     Ok(Client::new(store))
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use std::time::Duration;
+
 use serde::Serialize;
 use taskq::store::{Count, QueueMode};
 use taskq::{ActorName, LaneControl, OperateError, QueueChange, QueueName};
@@ -50,7 +52,10 @@ async fn list_queues(args: OutputArgs, database: DatabaseSettings) -> Result<Exi
             queue.scheduled.to_string(),
             queue.pending.to_string(),
             queue.running.to_string(),
-            queue.oldest_pending.map_or_else(|| "-".to_owned(), parse::format_duration),
+            queue.oldest_pending.map_or_else(
+                || "-".to_owned(),
+                |age| parse::format_duration(Duration::from_secs(age.as_secs())),
+            ),
             queue.workers.to_string(),
         ]
     });

@@ -1,6 +1,7 @@
 //! The verbs, one a file.
 
 mod bench;
+mod completions;
 mod connect;
 mod demo;
 mod dev;
@@ -22,10 +23,10 @@ use std::future::Future;
 
 use clap::ArgMatches;
 
-use crate::cli::{Cli, Command, JobCommand};
+use crate::cli::{Cli, Command, JobCommand, PageArg};
 use crate::config::{self, GivenDatabase};
 use crate::exit::{Exit, Failure};
-use crate::logging;
+use crate::{logging, output, reference};
 
 /// The filter of the logs of verbs that do one thing and end: what goes wrong is their error line.
 const QUIET: &str = "error";
@@ -62,6 +63,14 @@ pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> 
         Command::Workers(args) => with_database(given, |database| sessions::workers(args, database)),
         Command::Leader(args) => with_database(given, |database| sessions::leader(args, database)),
         Command::Doctor(args) => with_database(given, |database| doctor::run(args, database)),
+        Command::Completions(args) => completions::run(&args),
+        Command::Reference(args) => {
+            let page = match args.page {
+                PageArg::Cli => reference::verbs(),
+                PageArg::Settings => reference::settings(),
+            };
+            output::line(page.trim_end()).map(|()| Exit::Done)
+        }
         Command::Stats(args) => with_database(given, |database| stats::run(args, database)),
     }
 }

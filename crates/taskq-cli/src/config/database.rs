@@ -2,7 +2,7 @@
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use taskq::SchemaName;
+use taskq::{ConnectionMode, SchemaName};
 
 use super::given::{Given, Problems, Source};
 use crate::cli::DatabaseArgs;
@@ -17,15 +17,19 @@ pub(crate) struct DatabaseSettings {
     pub(crate) dsn: String,
     /// The schema that holds the jobs.
     pub(crate) schema: SchemaName,
+    /// How connections are used.
+    pub(crate) mode: ConnectionMode,
 }
 
-/// The database's settings as given: the DSN and the schema.
+/// The database's settings as given.
 #[derive(Clone, Debug)]
 pub(crate) struct GivenDatabase {
     /// The DSN.
     pub(crate) dsn: Option<Given<String>>,
     /// The schema.
     pub(crate) schema: Option<Given<String>>,
+    /// Whether a pooler is in between.
+    pub(crate) pooled: Option<Given<String>>,
 }
 
 /// Notes what was given and where. An empty variable counts as not set.
@@ -33,6 +37,7 @@ pub(crate) fn given_database(args: &DatabaseArgs, matches: &ArgMatches) -> Given
     GivenDatabase {
         dsn: given(args.dsn.as_ref(), matches, "dsn", "--dsn", "TASKQ_PG_DSN"),
         schema: given(args.schema.as_ref(), matches, "schema", "--schema", "TASKQ_SCHEMA_NAME"),
+        pooled: given(args.pooled.as_ref(), matches, "pooled", "--pooled", "TASKQ_PG_POOLED"),
     }
 }
 
@@ -73,5 +78,18 @@ pub(super) fn check(given: GivenDatabase, problems: &mut Problems) -> Option<Dat
         Some(schema) => problems.check(&schema, |name| SchemaName::new(name)),
         None => Some(SchemaName::default()),
     };
-    Some(DatabaseSettings { dsn: given.dsn?.value, schema: schema? })
+    let mode = match given.pooled {
+        Some(pooled) => problems.check(&pooled, |text| mode(text)),
+        None => Some(ConnectionMode::Auto),
+    };
+    Some(DatabaseSettings { dsn: given.dsn?.value, schema: schema?, mode: mode? })
+}
+
+fn mode(pooled: &str) -> Result<ConnectionMode, String> {
+    match pooled {
+        "auto" => Ok(ConnectionMode::Auto),
+        "yes" => Ok(ConnectionMode::Pooled),
+        "no" => Ok(ConnectionMode::Direct),
+        _ => Err(format!("{pooled:?} is none of auto, yes, no")),
+    }
 }

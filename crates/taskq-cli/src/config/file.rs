@@ -1,24 +1,4 @@
 //! The settings file of `taskq worker`.
-//!
-//! ```toml
-//! dsn = "postgres://…"        # the command line and the environment come first
-//! schema = "taskq"
-//! slots = 32                  # of each queue
-//! cancel_grace = "30s"        # from SIGTERM to SIGKILL of a cancelled program
-//! forced_grace = "10s"        # from SIGKILL until its job is abandoned
-//! shutdown_grace = "30s"
-//! lease = "30s"
-//! event_retention_period = "7 days"   # while this worker leads, instead of the database's setting
-//! event_retention_batch_size = 10000
-//! log_level = "info"
-//!
-//! [queues.files]
-//! slots = 4                   # of this queue
-//!
-//! [actors.sum]
-//! command = "sha256sum"       # or ["sha256sum", "--binary"]
-//! snooze = "60s"              # the delay after exit code 75
-//! ```
 
 use std::path::Path;
 
@@ -28,11 +8,53 @@ use toml::de::{DeTable, DeValue};
 use super::given::{Given, Problems, Source};
 use crate::exit::Failure;
 
+/// A file with every setting.
+pub(crate) const EXAMPLE_FILE: &str = r#"dsn = "postgres://…"        # the command line and the environment come first
+schema = "taskq"
+pooled = "auto"             # whether a pooler in transaction mode is in between: or "yes", "no"
+slots = 32                  # of each queue
+cancel_grace = "30s"        # from SIGTERM to SIGKILL of a cancelled program
+forced_grace = "10s"        # from SIGKILL until its job is abandoned
+shutdown_grace = "30s"
+lease = "30s"
+event_retention_period = "7 days"   # while this worker leads, instead of the database's setting
+event_retention_batch_size = 10000
+log_level = "info"
+
+[queues.files]
+slots = 4                   # of this queue
+
+[actors.sum]
+command = "sha256sum"       # or ["sha256sum", "--binary"]
+snooze = "60s"              # the delay after exit code 75
+"#;
+
+/// Every setting of the file, in the order of the reference; what has no flag of the same name says here what it means.
+pub(crate) const FILE_SETTINGS: &[(&str, &str)] = &[
+    ("dsn", ""),
+    ("schema", ""),
+    ("pooled", ""),
+    ("queues.NAME", "A queue to serve; in place of all of these, `--queue Q`"),
+    ("queues.NAME.slots", "How many jobs of this queue run at once"),
+    ("slots", ""),
+    ("actors.NAME", "An actor to serve; in place of all of these, `--actor NAME='COMMAND'`"),
+    ("actors.NAME.command", "The program: a line that is split as a shell would, or a list of words"),
+    ("actors.NAME.snooze", "How much later a job runs again after exit code 75 [default: 60s]"),
+    ("cancel_grace", ""),
+    ("forced_grace", ""),
+    ("shutdown_grace", ""),
+    ("lease", ""),
+    ("event_retention_period", ""),
+    ("event_retention_batch_size", ""),
+    ("log_level", ""),
+];
+
 /// What a settings file says, unchecked but for its form.
 #[derive(Default, Debug)]
 pub(crate) struct FileSettings {
     pub(crate) dsn: Option<Given<String>>,
     pub(crate) schema: Option<Given<String>>,
+    pub(crate) pooled: Option<Given<String>>,
     pub(crate) slots: Option<Given<String>>,
     pub(crate) cancel_grace: Option<Given<String>>,
     pub(crate) forced_grace: Option<Given<String>>,
@@ -79,6 +101,7 @@ pub(crate) fn read(path: &Path, text: &str, problems: &mut Problems) -> Result<F
         match key.get_ref().as_ref() {
             "dsn" => settings.dsn = reader.text(value, problems),
             "schema" => settings.schema = reader.text(value, problems),
+            "pooled" => settings.pooled = reader.text(value, problems),
             "slots" => settings.slots = reader.number(value, problems),
             "cancel_grace" => settings.cancel_grace = reader.text(value, problems),
             "forced_grace" => settings.forced_grace = reader.text(value, problems),
@@ -215,5 +238,29 @@ impl<'a> Reader<'a> {
             problems.at(&entry.name.source, format!("the actor `{}` has no command", entry.name.value));
         }
         entry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_listed_and_read() {
+        let path = Path::new("taskq.toml");
+        let mut problems = Problems::default();
+        read(path, EXAMPLE_FILE, &mut problems).unwrap();
+        problems.into_result().unwrap();
+        let table = DeTable::parse(EXAMPLE_FILE).unwrap();
+        let keys: Vec<_> = table.get_ref().keys().map(|key| key.get_ref().to_string()).collect();
+        let listed = |key: &str| FILE_SETTINGS.iter().any(|(name, _)| name.split('.').next() == Some(key));
+        assert!(keys.iter().all(|key| listed(key)), "{keys:?}");
+        for (name, _) in FILE_SETTINGS {
+            let first = name.split('.').next().unwrap();
+            assert!(keys.iter().any(|key| key == first), "{name} is not in the example");
+        }
+        let mut unknown = Problems::default();
+        read(path, "colour = 1\n", &mut unknown).unwrap();
+        assert!(unknown.into_result().is_err());
     }
 }

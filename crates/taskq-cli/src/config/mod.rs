@@ -10,5 +10,6 @@ mod times;
 mod worker;
 
 pub(crate) use database::{DatabaseSettings, GivenDatabase, database, given_database, private_database};
+pub(crate) use file::{EXAMPLE_FILE, FILE_SETTINGS};
 pub(crate) use retention::given_retention;
 pub(crate) use worker::{ProgramActor, WorkerSettings, given_log, worker};

@@ -79,7 +79,11 @@ pub(crate) fn worker(
 
     let times = times::check(args, &file, &mut problems);
     let retention = retention::check(retention, &file, &mut problems);
-    let given = GivenDatabase { dsn: given.dsn.or(file.dsn), schema: given.schema.or(file.schema) };
+    let given = GivenDatabase {
+        dsn: given.dsn.or(file.dsn),
+        schema: given.schema.or(file.schema),
+        pooled: given.pooled.or(file.pooled),
+    };
     let database = database::check(given, &mut problems);
     let slots = args.slots.clone().map(|slots| Given::flag("--slots", slots)).or(file.slots);
     let slots = slots.map_or(Some(DEFAULT_SLOTS), |slots| problems.check(&slots, |text| check_slots(text)));
@@ -211,7 +215,7 @@ mod tests {
     fn dsn() -> GivenDatabase {
         let dsn =
             Given { value: "postgres://localhost/x".to_owned(), source: Source::Variable("TASKQ_PG_DSN") };
-        GivenDatabase { dsn: Some(dsn), schema: None }
+        GivenDatabase { dsn: Some(dsn), schema: None, pooled: None }
     }
 
     fn with_file(text: &str, mut args: WorkerArgs) -> Result<WorkerSettings, String> {
@@ -298,10 +302,15 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let failure =
-            worker(&args(), GivenDatabase { dsn: None, schema: None }, None, GivenRetention::default(), None)
-                .unwrap_err()
-                .to_string();
+        let failure = worker(
+            &args(),
+            GivenDatabase { dsn: None, schema: None, pooled: None },
+            None,
+            GivenRetention::default(),
+            None,
+        )
+        .unwrap_err()
+        .to_string();
         for part in ["3 problems", "TASKQ_PG_DSN", "--queue", "--actor"] {
             assert!(failure.contains(part), "{part} is not in: {failure}");
         }

@@ -9,6 +9,8 @@ use super::text::plain;
 const GAP: u16 = 2;
 /// Columns up to this wide are never broken, wider ones not below it.
 const UNBROKEN: u16 = 12;
+/// What is narrower than this is no width to lay a table out in.
+const NARROWEST: u16 = 20;
 
 /// Lays out a table with a header. The first column, which names a row, is never broken; a column in which nobody
 /// has anything to say is left out.
@@ -44,9 +46,17 @@ pub(crate) fn facts<'a>(facts: impl IntoIterator<Item = (&'a str, String)>) -> S
 
 fn bare() -> Table {
     let mut table = Table::new();
-    // Off a terminal there is no width to fit, and no line is broken.
+    // Off a terminal there is no width to fit unless somebody says so, and no line is broken.
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(width) = said_width(std::env::var("COLUMNS").ok().as_deref()) {
+        table.set_width(width);
+    }
     table
+}
+
+/// The width that COLUMNS says. Shells do not export it by themselves: who sets it means it.
+fn said_width(columns: Option<&str>) -> Option<u16> {
+    columns?.trim().parse().ok().filter(|width| *width >= NARROWEST)
 }
 
 fn finish(mut table: Table) -> String {
@@ -65,6 +75,14 @@ fn finish(mut table: Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_width_is_a_number_of_some_size() {
+        assert_eq!(said_width(Some("80")), Some(80));
+        for none in [None, Some(""), Some("0"), Some("wide"), Some("-1"), Some("99999999")] {
+            assert_eq!(said_width(none), None, "{none:?}");
+        }
+    }
 
     #[test]
     fn tables_are_plain_columns() {

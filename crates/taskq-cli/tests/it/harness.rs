@@ -23,6 +23,7 @@ pub(crate) fn taskq() -> Command {
         "TASKQ_DEADLINE",
         "TASKQ_EVENT_RETENTION_PERIOD",
         "TASKQ_EVENT_RETENTION_BATCH_SIZE",
+        "COLUMNS",
     ] {
         command.env_remove(variable);
     }

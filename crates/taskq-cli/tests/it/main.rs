@@ -18,4 +18,5 @@ mod operate;
 mod programs;
 mod rescue;
 mod stop;
+mod verbs;
 mod worker;

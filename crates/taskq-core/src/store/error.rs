@@ -79,6 +79,12 @@ pub enum StoreError {
         /// What it said.
         message: String,
     },
+    /// A pooler is in between that the connection's mode, or what is asked for, cannot bear; nothing was done.
+    #[error("{message}")]
+    Pooler {
+        /// What was found, and what to do.
+        message: String,
+    },
     /// The role of the connection lacks a privilege; nothing was changed (`42501`).
     #[error("permission denied: the role of this connection lacks {missing}; {remedy}")]
     Denied {

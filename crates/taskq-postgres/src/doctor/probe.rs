@@ -1,33 +1,31 @@
 //! A connection as any client gets it: without settings of ours, with unnamed statements only.
 
 use std::future::Future;
+use std::net::SocketAddr;
 
 use taskq_core::store::StoreError;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, NoTls, Row};
+use tokio_postgres::{Client, Row};
 
-use crate::codec::{Columns, only};
+use crate::connect::{Opened, Start, open};
 use crate::dsn::Dsn;
 use crate::error;
+use crate::mode::{changes_sessions, is_seen};
+use crate::role::Role;
 use crate::schema::SchemaName;
 
 pub(super) struct Probe {
     client: Client,
+    local: Option<SocketAddr>,
     schema: SchemaName,
 }
 
 impl Probe {
     pub(super) async fn open(dsn: &Dsn, schema: &SchemaName) -> Result<Self, StoreError> {
-        let servers = dsn.servers();
-        let opened = tokio::time::timeout(dsn.connect_deadline(), dsn.plain_config().connect(NoTls)).await;
-        let Ok(opened) = opened else {
-            let message = format!("{servers} did not answer in time");
-            return Err(StoreError::Unavailable { message, source: None });
-        };
-        let (client, connection) = opened.map_err(|error| error::of_connect(error, &servers))?;
+        let Opened { client, connection, local, .. } = open(dsn, Role::Doctor, Start::Bare).await?;
         // It ends with the client, and whoever waits for an answer learns of its failure.
         tokio::spawn(connection);
-        Ok(Self { client, schema: schema.clone() })
+        Ok(Self { client, local, schema: schema.clone() })
     }
 
     pub(super) fn schema(&self) -> &SchemaName {
@@ -43,15 +41,9 @@ impl Probe {
         self.answer(self.client.query_typed(&self.schema.render(sql), params)).await
     }
 
-    /// Runs statements without answers.
-    pub(super) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
-        self.answer(self.client.batch_execute(sql)).await
-    }
-
-    /// The process that serves the session, or the transaction.
-    pub(super) async fn backend(&self) -> Result<i32, StoreError> {
-        let rows = self.query("SELECT pg_catalog.pg_backend_pid()", &[]).await?;
-        Columns::of(only(&rows)?).read()
+    /// Says whether the connection goes through a pooler in transaction mode.
+    pub(super) async fn is_pooled(&self, dsn: &Dsn) -> Result<bool, StoreError> {
+        Ok(!is_seen(&self.client, self.local).await? && changes_sessions(dsn, &self.client).await?)
     }
 
     async fn answer<T>(

@@ -99,19 +99,14 @@ impl Doctor {
 
     /// A pooler in transaction mode lets one of its sessions serve somebody else while ours is idle.
     pub(super) async fn pooler(&self, probe: &Probe) -> Result<Vec<Diagnosis>, StoreError> {
-        let ours = probe.backend().await?;
-        let other = Probe::open(&self.dsn, &self.schema).await?;
-        other.batch("BEGIN").await?;
-        let others = other.backend().await;
-        other.batch("ROLLBACK").await?;
-        if ours != others? && probe.backend().await? == ours {
+        if !probe.is_pooled(&self.dsn).await? {
             return Ok(vec![Diagnosis::ok("pooler", "a session keeps its server process")]);
         }
         Ok(vec![Diagnosis::problem(
             "pooler",
-            "the connection goes through a pooler that changes sessions between transactions: wake-ups are not \
-             heard, and migrations are refused",
-            "connect to the server itself, or to the pooler in session mode",
+            "the connection goes through a pooler that changes sessions between transactions: workers poll instead of \
+             hearing wake-ups, and migrations are refused",
+            "connect to the server itself, or to the pooler in session mode; at the least, migrate that way",
         )])
     }
 

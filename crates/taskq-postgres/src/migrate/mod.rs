@@ -183,6 +183,7 @@ impl Migrator {
         if ready.is_empty() {
             return Ok(Applied::default());
         }
+        link.check_session()?;
         link.lock(self.patience).await?;
         let mut applied = Applied::default();
         // Whoever held the lock before may have done some of it.

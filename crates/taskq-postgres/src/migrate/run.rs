@@ -13,9 +13,11 @@ use super::error::MigrateError;
 use super::ledger::Entry;
 use super::plan::{Action, DEFINITION, LOCK_TIMEOUT, Mode, SIGNATURE, State, Step, drop_invalid};
 use crate::codec::Columns;
-use crate::connect::{Opened, late_settings, open};
-use crate::dsn::{Dsn, Role};
+use crate::connect::{Opened, Start, open};
+use crate::dsn::Dsn;
 use crate::error;
+use crate::mode::{changes_sessions, is_seen};
+use crate::role::Role;
 use crate::schema::SchemaName;
 
 /// How long to wait before a lock is tried again. It is never waited for in the server: a session that waits
@@ -35,21 +37,24 @@ pub(super) struct Link {
     client: Client,
     schema: SchemaName,
     major: u32,
+    /// Whether any transaction may meet another session.
+    is_pooled: bool,
     /// The server's process, which must stay the same: it holds the lock.
     backend: i32,
 }
 
 impl Link {
     pub(super) async fn open(dsn: &Dsn, schema: &SchemaName) -> Result<Self, MigrateError> {
-        let Opened { client, connection, major } = open(dsn, Role::Migrate).await?;
+        let Opened { client, connection, major, local, .. } = open(dsn, Role::Migrate, Start::Set).await?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "the migration's connection ended");
             }
         });
-        let mut link = Self { client, schema: schema.clone(), major, backend: 0 };
-        if let Some(settings) = late_settings(major) {
-            link.batch(settings).await?;
+        let is_pooled = !is_seen(&client, local).await? && changes_sessions(dsn, &client).await?;
+        let mut link = Self { client, schema: schema.clone(), major, is_pooled, backend: 0 };
+        if !is_pooled {
+            link.batch(&Role::Migrate.session_settings(major)).await?;
         }
         link.backend = link.backend().await?;
         Ok(link)
@@ -95,6 +100,11 @@ impl Link {
             definitions.insert(columns.read()?, columns.read()?);
         }
         Ok(definitions)
+    }
+
+    /// Refuses to change anything where the lock and the settings would be left in sessions of others.
+    pub(super) fn check_session(&self) -> Result<(), MigrateError> {
+        if self.is_pooled { Err(MigrateError::Pooler) } else { Ok(()) }
     }
 
     /// Takes the lock that only one migrator of this schema holds.
@@ -197,7 +207,17 @@ impl Link {
         sql: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>, MigrateError> {
-        let rows = self.client.query_typed(sql, params).await;
+        let rows = if self.is_pooled {
+            let start = Role::Migrate.transaction_start(self.major, None);
+            let (begun, rows, ended) = tokio::join!(biased;
+                self.client.batch_execute(&start),
+                self.client.query_typed(sql, params),
+                self.client.batch_execute("COMMIT"),
+            );
+            begun.and(rows).and_then(|rows| ended.map(|()| rows))
+        } else {
+            self.client.query_typed(sql, params).await
+        };
         rows.map_err(|error| error::of_call(error, &self.schema).into())
     }
 

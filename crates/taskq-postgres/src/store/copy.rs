@@ -24,8 +24,8 @@ const LEAST: usize = 500;
 const YEAR_1: i64 = -62_135_596_800;
 
 impl Calls {
-    /// Writes jobs by way of the staging table. Nothing when they are few, when one has what the table does not take, or when
-    /// the server does not let this session have one.
+    /// Writes jobs by way of the staging table. Nothing when they are few, when one has what the table does not take, when
+    /// the server does not let this session have one, and in the pooled mode.
     pub(super) async fn write_staged(
         &self,
         jobs: &[(NewJob, Notify)],
@@ -41,6 +41,10 @@ impl Calls {
         // Written in the order of their ids, so that two calls with the same ids cannot wait for each other.
         rows.sort_by_key(|row| row.job.id);
         let connection = self.client.connection().await?;
+        // The table belongs to a session, and the next transaction may meet another.
+        if connection.is_pooled() {
+            return Ok(None);
+        }
         if !*connection.staging.get_or_init(|| self.prepare_staging(&connection)).await {
             return Ok(None);
         }

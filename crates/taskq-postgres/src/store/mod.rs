@@ -35,11 +35,13 @@ pub(crate) use self::control::printable;
 pub(crate) use self::documents::{check_jobs, of_job, of_jobs};
 use self::statements::Statements;
 use crate::connect::ConnectOptions;
-use crate::dsn::{Dsn, Role};
+use crate::dsn::Dsn;
 use crate::engine::Engine;
 use crate::listen::Hub;
 use crate::migrate;
+use crate::mode::Route;
 use crate::notify::Throttle;
+use crate::role::Role;
 use crate::schema::SchemaName;
 use crate::session::Session;
 
@@ -76,7 +78,8 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Invalid`] and [`StoreError::Unsupported`] for the DSN, [`StoreError::Unavailable`] when
     /// there is no server, [`StoreError::Refused`] when it refuses (password, database),
-    /// [`StoreError::Schema`] when the schema is missing, too old or too new.
+    /// [`StoreError::Schema`] when the schema is missing, too old or too new, [`StoreError::Pooler`] when the mode is direct
+    /// and a pooler in transaction mode is in between.
     ///
     /// # Cancel safety
     /// Cancel safe: a connection that was being opened is closed.
@@ -84,8 +87,10 @@ impl PostgresStore {
         let dsn: Dsn = dsn.parse()?;
         let engine = Engine::start()?;
         let hub = Hub::new(&options.schema);
-        let session =
-            |role, ear| Session::new(role, &dsn, &options.schema, engine.handle(), engine.door(), ear);
+        let route = Arc::new(Route::new(options.mode));
+        let session = |role, ear| {
+            Session::new(role, (&dsn, &route), &options.schema, engine.handle(), engine.door(), ear)
+        };
         let calls = Arc::new(Calls {
             statements: Statements::new(&options.schema),
             throttle: Throttle::default(),

@@ -1,5 +1,13 @@
-//! The behaviour list.
+//! The behaviour list, on a server itself and through a pooler in transaction mode.
 
-use crate::database::harness;
+mod direct {
+    use crate::database::harness;
 
-taskq_contract::behaviours!(harness);
+    taskq_contract::behaviours!(harness);
+}
+
+mod pooled {
+    use crate::database::pooled_harness;
+
+    taskq_contract::behaviours!(pooled_harness);
+}

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use taskq_contract::Harness;
 use taskq_core::store::{Store, Wake, Wakes};
 use taskq_postgres::{ConnectOptions, MigrateError, Migrator, PostgresStore, SchemaName};
-use taskq_testkit::{Cluster, TestDatabase, shared_server};
+use taskq_testkit::{Cluster, TestDatabase, shared_pgbouncer, shared_server};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
@@ -106,13 +106,15 @@ const PASSWORD: &str = "secret";
 /// A store on a fresh database with a clock of its own. Its role is a worker's; what only an operator may do, another does.
 pub(crate) struct PostgresHarness {
     store: Arc<PostgresStore>,
+    /// What hears of wake-ups, the same store or another.
+    hearing: Arc<PostgresStore>,
     operator: OnceCell<Arc<PostgresStore>>,
     _wakes: Wakes,
     client: tokio_postgres::Client,
     database: TestDatabase,
 }
 
-pub(crate) async fn harness() -> PostgresHarness {
+async fn with_clock() -> TestDatabase {
     let prepare = async |dsn: String| {
         migrate(dsn.clone()).await.map_err(|error| error.to_string())?;
         let roles = [("taskq_behaviours", "worker"), ("taskq_behaviours_operator", "operator")].map(|(role, kind)| {
@@ -125,18 +127,47 @@ pub(crate) async fn harness() -> PostgresHarness {
         client(&dsn).await.batch_execute(&setup).await.map_err(|error| error.to_string())
     };
     let template = shared_server().await.template("postgres_clock", prepare).await.unwrap();
-    let database = template.database().await.unwrap();
-    let store = connect_as(&database, "taskq_behaviours").await;
-    let mut wakes = store.wakes();
+    template.database().await.unwrap()
+}
+
+async fn harness_of(
+    database: TestDatabase,
+    store: Arc<PostgresStore>,
+    hearing: Arc<PostgresStore>,
+    operator: OnceCell<Arc<PostgresStore>>,
+) -> PostgresHarness {
+    let mut wakes = hearing.wakes();
     hear(&mut wakes, &Wake::Everything).await;
     let client = client(database.dsn()).await;
-    PostgresHarness { store, operator: OnceCell::new(), _wakes: wakes, client, database }
+    PostgresHarness { store, hearing, operator, _wakes: wakes, client, database }
+}
+
+/// A store that is connected to the server itself.
+pub(crate) async fn harness() -> PostgresHarness {
+    let database = with_clock().await;
+    let store = connect_as(&database, "taskq_behaviours").await;
+    harness_of(database, Arc::clone(&store), store, OnceCell::new()).await
+}
+
+/// A store behind a pooler in transaction mode, which it finds out by itself, and one beside it that hears. The pooler's
+/// sessions are those of a superuser.
+pub(crate) async fn pooled_harness() -> PostgresHarness {
+    let database = with_clock().await;
+    let dsn = shared_pgbouncer().await.dsn_of(database.name());
+    let pooled = PostgresStore::connect(&dsn, ConnectOptions::new()).await.unwrap();
+    let hearing = connect_as(&database, "taskq_behaviours").await;
+    let operator = OnceCell::new_with(Some(Arc::clone(&pooled)));
+    harness_of(database, pooled, hearing, operator).await
 }
 
 #[async_trait]
 impl Harness for PostgresHarness {
     fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store) as Arc<dyn Store>
+    }
+
+    fn wakes(&self) -> Wakes {
+        self.hearing.wakes()
     }
 
     async fn operator(&self) -> Arc<dyn Store> {

@@ -11,6 +11,7 @@ mod doctor;
 mod events;
 mod migrate;
 mod observe;
+mod pooled;
 mod roles;
 mod sql;
 mod statements;
