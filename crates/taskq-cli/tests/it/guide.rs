@@ -26,7 +26,8 @@ fn commands(text: &str) -> Vec<&str> {
         match line.strip_prefix("```") {
             Some(language) => in_console = language == "console",
             None if in_console => {
-                commands.push(line.strip_prefix("$ ").unwrap_or_else(|| panic!("not typed: {line}")))
+                let command = line.strip_prefix("$ ");
+                commands.push(command.unwrap_or_else(|| panic!("it is not said to be typed: {line}")));
             }
             None => {}
         }
