@@ -47,9 +47,15 @@ impl<'s> Leading<'s> {
         self.ask(vec![SweepProbe::new(sweep)]).await.remove(0)
     }
 
-    /// Lists the sweeps that have something to do now.
+    /// Lists the sweeps that have something to do now, but for the expiry of the archive: a store may have to make room there
+    /// ahead.
     pub(crate) async fn due_now(&self) -> Vec<Sweep> {
-        self.due().await.iter().filter(|due| due.is_now()).map(|due| due.sweep).collect()
+        self.due()
+            .await
+            .iter()
+            .filter(|due| due.is_now() && due.sweep != Sweep::ArchiveExpiry)
+            .map(|due| due.sweep)
+            .collect()
     }
 
     /// A batch of at most so many rows.

@@ -13,6 +13,7 @@
 //! the call stored to lie between. Leases and delays are minutes and hours, far from what a slow machine
 //! takes.
 
+mod archive;
 mod cancel;
 mod claim;
 mod complete;

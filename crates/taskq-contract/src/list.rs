@@ -237,6 +237,25 @@ macro_rules! each_behaviour {
                 what_the_leader_writes_down_is_told
                 a_new_leader_goes_on_where_the_last_note_says
             }
+            archive {
+                a_finished_job_is_archived_after_its_hot_period
+                an_archived_job_is_what_it_was
+                a_list_has_jobs_of_both_sides_in_one_order
+                an_archived_job_is_retried_from_there
+                an_archived_job_cannot_be_cancelled_or_settled
+                retrying_what_matches_leaves_the_archive_alone
+                an_id_that_is_archived_is_taken
+                the_key_of_an_archived_job_still_stands
+                a_result_goes_at_its_time_in_the_archive_too
+                a_hot_period_is_a_setting_and_an_actors_own
+                a_changed_hot_period_counts_for_jobs_that_have_finished
+                a_hot_period_out_of_bounds_is_refused
+                a_month_of_the_archive_goes_when_it_is_kept_no_longer
+                two_years_go_by
+                what_ended_long_ago_is_pruned_on_both_sides
+                a_prune_out_of_bounds_is_refused
+                who_does_not_lead_archives_nothing
+            }
             events {
                 at_the_level_all_every_transition_is_told
                 unless_set_otherwise_what_is_out_of_the_ordinary_is_told

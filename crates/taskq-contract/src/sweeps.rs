@@ -15,8 +15,10 @@ use crate::worker::{LEASE, failed, of, succeeded};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The sweeps that take rows in an order of time. Events come first, since others tell some.
-const ORDERED: [Sweep; 4] = [Sweep::Events, Sweep::Promote, Sweep::Deadlines, Sweep::IdempotencyKeys];
+/// The sweeps that take rows in an order of time. Events come first, since others tell some, and the archive before those that
+/// end jobs.
+const ORDERED: [Sweep; 5] =
+    [Sweep::Events, Sweep::Archive, Sweep::Promote, Sweep::Deadlines, Sweep::IdempotencyKeys];
 
 impl Leading<'_> {
     /// Runs a batch of a sweep behind a key.
@@ -38,9 +40,15 @@ impl Scene<'_> {
                     late(self, draft(), minute * MINUTE).await;
                 }
                 Sweep::Events => {
-                    let id = self.add(draft()).await;
-                    self.cancel(&[id]).await;
+                    let (_, job) = self.running(draft().priority(9)).await;
+                    self.request_cancel(job.id).await;
                     self.advance(MINUTE).await;
+                }
+                Sweep::Archive => {
+                    // Of a success nothing is told.
+                    let (worker, job) = self.running(draft().priority(9)).await;
+                    worker.end(&job, succeeded()).await;
+                    self.advance(SECOND).await;
                 }
                 Sweep::IdempotencyKeys => {
                     let key = IdempotencyKey::new(minute.to_string()).expect("a valid key");
@@ -333,6 +341,9 @@ pub(crate) async fn settings_out_of_bounds_are_refused(scene: Scene<'_>) {
     scene.set(Setting::EventRetentionPeriod(36_600 * DAY)).await;
     scene.set(Setting::EventRetentionBatchSize(100_000)).await;
     scene.set(Setting::ResultTtl(HOUR)).await;
+    scene.set(Setting::HotPeriod(2 * HOUR)).await;
+    scene.set(Setting::FailedHotPeriod(HOUR)).await;
+    scene.set(Setting::ArchiveRetentionPeriod(DAY)).await;
     let set = scene.store.settings().await.expect("reading succeeds");
     assert!(set.iter().all(|it| it.value.is_some() && it.problem.is_none()), "{set:?}");
 }

@@ -227,10 +227,10 @@ pub mod prelude {
 pub mod store {
     pub use taskq_core::store::memory::{Clock, MemoryStore, TestClock};
     pub use taskq_core::store::{
-        ActorSummary, CancelOutcome, Cancelled, Count, Ending, EventPage, Held, HookHold, JobFilter,
-        JobMatch, LeaderSummary, QueueMode, QueueSummary, Retried, RetryOutcome, SchemaProblem, Setting,
-        SettingSummary, Stats, Store, StoreError, Sweep, SweepSummary, Wake, Wakes, WorkerState,
-        WorkerSummary,
+        ActorChanges, ActorSummary, CancelOutcome, Cancelled, Count, Ending, EventPage, Held, HookHold,
+        JobFilter, JobMatch, LeaderSummary, PruneCall, PruneMode, PrunedBatch, QueueMode, QueueSummary,
+        Retried, RetryOutcome, SchemaProblem, Setting, SettingSummary, Stats, Store, StoreError, Sweep,
+        SweepSummary, Wake, Wakes, WorkerState, WorkerSummary,
     };
     pub use taskq_postgres::PostgresStore;
 }
@@ -252,8 +252,9 @@ pub use connect::{ConnectError, TaskQ};
 pub use jiff::Timestamp;
 pub use taskq_core::client::{
     Absence, ActorHandle, Cancel, CancelMatching, CancelTotals, Client, Enqueue, EnqueueError, EnqueueMany,
-    EnqueueRaw, Events, Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, QueueChange,
-    QueueHandle, Retry, RetryMatching, RetryTotals, SessionHandle, SetQueue, WaitError, WakeToken,
+    EnqueueRaw, Events, Job, JobHandle, LaneControl, OperateError, Prepared, PreparedMany, Prune,
+    PruneTotals, QueueChange, QueueHandle, Retry, RetryMatching, RetryTotals, SessionHandle, SetQueue,
+    WaitError, WakeToken,
 };
 pub use taskq_core::model::{
     ActorName, AttemptRecord, DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, EnqueueOutcome, Enqueued, Epoch,

@@ -177,7 +177,7 @@ pub(crate) struct CancelArgs {
 #[command(after_help = "\
 Name the jobs by their ids, or say which by --status, --queue, --actor and --tag: every one that is given narrows. \
 A filter without --status means failed, crashed and abandoned jobs; cancelled and succeeded ones are made ready \
-again only when --status or an id names them. A filter goes through the jobs in batches, oldest first, each \
+again only when --status or an id names them, archived ones only when an id does. A filter goes through the jobs in batches, oldest first, each \
 committed by itself.
 
 A job that is retried loses its deadline, its result and its count of attempts.

@@ -1,9 +1,12 @@
 //! `taskq queue …` and `taskq actor …`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand, ValueEnum};
 use taskq::{ActorName, QueueName};
 
 use super::OutputArgs;
+use crate::parse;
 
 /// Looking at queues, setting their mode, and holding them back.
 #[derive(Subcommand, Debug)]
@@ -23,6 +26,8 @@ pub(crate) enum QueueCommand {
 pub(crate) enum ActorCommand {
     /// List the actors that live workers serve, that are paused, or that have ready jobs and nobody to serve them.
     List(OutputArgs),
+    /// Set how long an actor's finished jobs stay among the others before they are archived.
+    Set(ActorSetArgs),
     /// Hold back an actor: none of its jobs is claimed any more, whatever their queue.
     Pause(ActorArgs),
     /// Hand out an actor's jobs again.
@@ -60,6 +65,36 @@ pub(crate) enum ModeArg {
     /// Actors and fairness keys take turns, one job each, however many jobs each has; in each, priority, then time. Jobs
     /// that are there already are one lane of their actor.
     RoundRobin,
+}
+
+/// What `taskq actor set` is told.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A period is a duration of at least 1m, or `default` for what the settings hot_period and failed_hot_period say (1h and \
+24h unless set otherwise). Of jobs that have finished already, the leader changes the time within seconds.")]
+pub(crate) struct ActorSetArgs {
+    /// The actor. It need not have jobs yet.
+    pub(crate) actor: ActorName,
+    /// How long its jobs that succeeded or were cancelled stay.
+    #[arg(long, value_name = "PERIOD", value_parser = period)]
+    pub(crate) hot_period: Option<PeriodArg>,
+    /// How long its jobs that failed, crashed or were abandoned stay.
+    #[arg(long, value_name = "PERIOD", value_parser = period)]
+    pub(crate) failed_hot_period: Option<PeriodArg>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// A period, or what the settings say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PeriodArg(pub(crate) Option<Duration>);
+
+fn period(text: &str) -> Result<PeriodArg, String> {
+    if text == "default" {
+        Ok(PeriodArg(None))
+    } else {
+        parse::duration(text).map(|period| PeriodArg(Some(period)))
+    }
 }
 
 /// Names an actor.

@@ -9,6 +9,7 @@ mod job;
 mod lane;
 mod migrate;
 mod output;
+mod prune;
 mod reference;
 mod worker;
 
@@ -23,9 +24,12 @@ pub(crate) use database::DatabaseArgs;
 pub(crate) use demo::{DemoArgs, DevArgs};
 pub(crate) use enqueue::{EnqueueArgs, OnFinishedArg};
 pub(crate) use job::{CancelArgs, JobCommand, ListArgs, RetryArgs, Selection, ShowArgs, TailArgs, WaitArgs};
-pub(crate) use lane::{ActorArgs, ActorCommand, ModeArg, QueueArgs, QueueCommand, QueueSetArgs};
+pub(crate) use lane::{
+    ActorArgs, ActorCommand, ActorSetArgs, ModeArg, PeriodArg, QueueArgs, QueueCommand, QueueSetArgs,
+};
 pub(crate) use migrate::{KindArg, MigrateCommand, PhaseArg};
 pub(crate) use output::OutputArgs;
+pub(crate) use prune::PruneArgs;
 pub(crate) use reference::{PageArg, ReferenceArgs};
 pub(crate) use worker::WorkerArgs;
 
@@ -81,9 +85,11 @@ pub(crate) enum Command {
     /// Look at queues, pause and resume them.
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// Look at actors, pause and resume them.
+    /// Look at actors, set how long their finished jobs stay, pause and resume them.
     #[command(subcommand)]
     Actor(ActorCommand),
+    /// Delete jobs for good that ended long ago, or say how many they are.
+    Prune(PruneArgs),
     /// List the worker sessions, lost ones included.
     #[command(
         after_help = "Examples:\n  taskq workers\n  taskq workers --json | jq '.[] | select(.state == \"lost\")'"
@@ -95,8 +101,8 @@ pub(crate) enum Command {
     /// Look for what needs a person; exit code 1 when something does.
     #[command(after_help = "\
 Checks the schema, the role's privileges, the settings, the default isolation, poolers, clocks, autovacuum, dead rows, \
-old transactions, prepared ones, replication slots, sweeps that are behind, jobs that nobody serves, and the feed of \
-events. Each problem comes with its remedy. It changes nothing. Example:
+old transactions, prepared ones, replication slots, sweeps that are behind, the archive, jobs that nobody serves, and the feed \
+of events. Each problem comes with its remedy. It changes nothing. Example:
   taskq doctor --json | jq '.checks[] | select(.verdict == \"problem\") | .remedy'")]
     Doctor(OutputArgs),
     /// Count jobs by status; list live workers and the actors that nobody serves.

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use taskq::store::{Count, QueueMode};
+use taskq::store::{ActorChanges, Count, QueueMode};
 use taskq::{ActorName, LaneControl, OperateError, QueueChange, QueueName};
 
 use super::connect::connect;
-use crate::cli::{ActorArgs, ActorCommand, ModeArg, OutputArgs, QueueArgs, QueueCommand, QueueSetArgs};
+use crate::cli::{
+    ActorArgs, ActorCommand, ActorSetArgs, ModeArg, OutputArgs, PeriodArg, QueueArgs, QueueCommand,
+    QueueSetArgs,
+};
 use crate::config::DatabaseSettings;
 use crate::exit::{Exit, Failure};
 use crate::{output, parse};
@@ -28,6 +31,7 @@ pub(super) async fn queue(verb: QueueCommand, database: DatabaseSettings) -> Res
 pub(super) async fn actor(verb: ActorCommand, database: DatabaseSettings) -> Result<Exit, Failure> {
     match verb {
         ActorCommand::List(output) => list_actors(output, database).await,
+        ActorCommand::Set(args) => set_periods(args, database).await,
         ActorCommand::Pause(args) => set_actor(args, database, Wanted::Paused).await,
         ActorCommand::Resume(args) => set_actor(args, database, Wanted::Running).await,
     }
@@ -180,6 +184,32 @@ async fn set_mode(args: QueueSetArgs, database: DatabaseSettings) -> Result<Exit
     };
     let text = format!("the queue `{}` {verb} in {} mode{already}{jobs}", args.queue, mode.as_str());
     output::line(&output::plain(&text))?;
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct PeriodChange {
+    actor: ActorName,
+    changed: bool,
+}
+
+/// Sets how long an actor's finished jobs stay among the others.
+async fn set_periods(args: ActorSetArgs, database: DatabaseSettings) -> Result<Exit, Failure> {
+    let changes = ActorChanges {
+        hot_period: args.hot_period.map(|PeriodArg(period)| period),
+        failed_hot_period: args.failed_hot_period.map(|PeriodArg(period)| period),
+    };
+    if changes == ActorChanges::default() {
+        return Err(Failure::usage("set what? say --hot-period, --failed-hot-period, or both"));
+    }
+    let client = connect(&database).await?;
+    let changed = client.set_actor(args.actor.as_str(), changes).await.map_err(failure)?;
+    if args.output.json {
+        output::json(&PeriodChange { actor: args.actor, changed })?;
+        return Ok(Exit::Done);
+    }
+    let what = if changed { "is set" } else { "was set so already" };
+    output::line(&output::plain(&format!("the actor `{}` {what}", args.actor)))?;
     Ok(Exit::Done)
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn dispatch(cli: Cli, matches: &ArgMatches) -> Result<Exit, Failure> 
         }
         Command::Queue(verb) => with_database(given, |database| lane::queue(verb, database)),
         Command::Actor(verb) => with_database(given, |database| lane::actor(verb, database)),
+        Command::Prune(args) => with_database(given, |database| operate::prune(args, database)),
         Command::Workers(args) => with_database(given, |database| sessions::workers(args, database)),
         Command::Leader(args) => with_database(given, |database| sessions::leader(args, database)),
         Command::Doctor(args) => with_database(given, |database| doctor::run(args, database)),

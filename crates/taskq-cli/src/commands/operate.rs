@@ -1,15 +1,15 @@
-//! `taskq job cancel` and `taskq job retry`.
+//! `taskq job cancel`, `taskq job retry` and `taskq prune`.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use taskq::store::{Cancelled, JobMatch, Retried, Store};
+use taskq::store::{Cancelled, JobMatch, PruneCall, PruneMode, Retried, Store};
 use taskq::{Client, JobId, Status};
 
 use super::connect::connect;
-use crate::cli::{CancelArgs, RetryArgs, Selection};
+use crate::cli::{CancelArgs, PruneArgs, RetryArgs, Selection};
 use crate::config::DatabaseSettings;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -55,6 +55,30 @@ pub(super) async fn retry(args: RetryArgs, database: DatabaseSettings) -> Result
         let batch = store.retry_matching(jobs.clone(), limit, after).await?;
         totals.retried += batch.retried;
         Ok(Step { changed: batch.retried, scanned_to: batch.scanned_to })
+    });
+    let ended = ended.await;
+    drop(batches);
+    totals.complete = ended.map_err(|failure| failure.after(&totals.to_string()))?;
+    print_totals(&totals, totals.complete, output.json)
+}
+
+/// Deletes jobs that ended long ago, or counts them.
+pub(super) async fn prune(args: PruneArgs, database: DatabaseSettings) -> Result<Exit, Failure> {
+    let PruneArgs { older_than, statuses, queue, actor, tag, limit, dry_run, output } = args;
+    if let Some(status) = statuses.iter().find(|status| !status.is_terminal()) {
+        return Err(Failure::usage(format!("--status: jobs that are {status} have not ended")));
+    }
+    let client = connect(&database).await?;
+    let jobs = JobMatch { statuses, queue, actor, tag };
+    let mode = if dry_run { PruneMode::Count } else { PruneMode::Delete };
+    let mut totals = PruneTotals { dry_run, ..PruneTotals::default() };
+    let mut batches = Batches::new(&client, limit);
+    let ended = batches.run(&mut totals, async |store, limit, after, totals| {
+        let call = PruneCall { jobs: jobs.clone(), older_than, limit, after, mode };
+        let batch = store.prune(call).await?;
+        totals.pruned += batch.pruned;
+        totals.archived += batch.archived;
+        Ok(Step { changed: batch.pruned, scanned_to: batch.scanned_to })
     });
     let ended = ended.await;
     drop(batches);
@@ -169,6 +193,23 @@ struct RetryTotals {
 impl std::fmt::Display for RetryTotals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} jobs are ready again", self.retried)
+    }
+}
+
+#[derive(Serialize, Default)]
+struct PruneTotals {
+    pruned: u64,
+    /// How many of them were archived.
+    archived: u64,
+    dry_run: bool,
+    /// Whether every job was looked at.
+    complete: bool,
+}
+
+impl std::fmt::Display for PruneTotals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verb = if self.dry_run { "would be deleted" } else { "deleted" };
+        write!(f, "{} jobs {verb}, {} of them archived", self.pruned, self.archived)
     }
 }
 

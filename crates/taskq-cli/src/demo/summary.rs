@@ -201,6 +201,7 @@ mod tests {
             scheduled_at: at(0),
             started_at: Some(at(5)),
             finished_at: Some(at(5 + ran_ms)),
+            archived_at: None,
             worker: None,
             cancel_requested: false,
             schedule_to_close: None,

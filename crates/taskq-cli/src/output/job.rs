@@ -12,12 +12,13 @@ use super::text::{brief, maybe_time, plain, time};
 use crate::parse::format_duration;
 
 /// The columns of a list of jobs.
-pub(crate) const JOB_HEADER: [&str; 7] = ["id", "status", "queue", "actor", "attempt", "due", "error"];
+pub(crate) const JOB_HEADER: [&str; 8] =
+    ["id", "status", "queue", "actor", "attempt", "due", "archived", "error"];
 
 const ERROR_WIDTH: usize = 60;
 
 /// One line of a list of jobs.
-pub(crate) fn job_row(job: &JobRecord) -> [String; 7] {
+pub(crate) fn job_row(job: &JobRecord) -> [String; 8] {
     [
         job.id.to_string(),
         job.status.to_string(),
@@ -25,6 +26,7 @@ pub(crate) fn job_row(job: &JobRecord) -> [String; 7] {
         job.actor.to_string(),
         format!("{}/{}", job.attempt, job.max_attempts),
         if job.status == Status::Scheduled { time(job.scheduled_at) } else { String::new() },
+        if job.archived_at.is_some() { "archived".to_owned() } else { String::new() },
         job.error.as_ref().map(|error| brief(&error.message, ERROR_WIDTH)).unwrap_or_default(),
     ]
 }
@@ -165,6 +167,9 @@ impl JobFacts {
             ("started", maybe_time(job.started_at)),
             ("finished", maybe_time(job.finished_at)),
         ];
+        if job.archived_at.is_some() {
+            facts.push(("archived", maybe_time(job.archived_at)));
+        }
         let mut add = |name, value: Option<String>| {
             if let Some(value) = value {
                 facts.push((name, value));

@@ -8,6 +8,7 @@ mod handle;
 mod handles;
 mod job;
 mod operate;
+mod prune;
 mod queue;
 mod waiter;
 mod wake;
@@ -26,6 +27,7 @@ pub use job::Job;
 pub use operate::{
     Cancel, CancelMatching, CancelTotals, LaneControl, OperateError, Retry, RetryMatching, RetryTotals,
 };
+pub use prune::{Prune, PruneTotals};
 pub use queue::{QueueChange, SetQueue};
 pub use wake::WakeToken;
 

@@ -28,13 +28,14 @@ impl Client {
         CancelMatching { client: self.clone(), jobs, reason: None, progress: None }
     }
 
-    /// Prepares to make ended jobs ready again, whatever their end, with a fresh budget of attempts and without their
-    /// deadline: await what this returns.
+    /// Prepares to make ended jobs ready again, whatever their end and archived or not, with a fresh budget of attempts and
+    /// without their deadline: await what this returns.
     pub fn retry(&self, ids: impl IntoIterator<Item = JobId>) -> Retry {
         Retry { client: self.clone(), ids: ids.into_iter().collect() }
     }
 
-    /// Prepares to make the ended jobs that match ready again: await what this returns.
+    /// Prepares to make the ended jobs that match ready again: await what this returns. Archived ones are left alone; their
+    /// ids name them.
     pub fn retry_matching(&self, jobs: JobMatch) -> RetryMatching {
         RetryMatching { client: self.clone(), jobs, progress: None }
     }

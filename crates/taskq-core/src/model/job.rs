@@ -242,6 +242,8 @@ pub struct JobRecord {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
+    /// When it was moved to the archive; `None` while it is among the others.
+    pub archived_at: Option<Timestamp>,
     /// The worker that holds it, or that ended it.
     pub worker: Option<WorkerId>,
     /// Whether it runs and somebody has asked to cancel it.

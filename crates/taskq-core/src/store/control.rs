@@ -1,5 +1,7 @@
 //! What operators and the leader do to jobs.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::model::{ActorName, Epoch, JobId, QueueName, Status};
@@ -126,6 +128,41 @@ pub struct Retried {
 pub struct RetriedBatch {
     /// Jobs that are ready again.
     pub retried: u64,
+    /// Where the next batch goes on; `None` at the end.
+    pub scanned_to: Option<JobId>,
+}
+
+/// Which ended jobs are to be deleted.
+#[derive(Clone, Debug)]
+pub struct PruneCall {
+    /// Which jobs. Only statuses of jobs that have ended can be named.
+    pub jobs: JobMatch,
+    /// How long ago they ended, at least; at most 36,600 days.
+    pub older_than: Duration,
+    /// The most jobs; ten times as many are looked at.
+    pub limit: u32,
+    /// Only ids behind this one.
+    pub after: Option<JobId>,
+    /// Whether they are deleted or only counted.
+    pub mode: PruneMode,
+}
+
+/// Whether jobs are deleted or only counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PruneMode {
+    /// Nothing is changed.
+    Count,
+    /// They are gone for good, and their attempts with them.
+    Delete,
+}
+
+/// What one batch of a prune did, or would do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PrunedBatch {
+    /// The jobs.
+    pub pruned: u64,
+    /// How many of them were archived.
+    pub archived: u64,
     /// Where the next batch goes on; `None` at the end.
     pub scanned_to: Option<JobId>,
 }

@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 pub use control::{
-    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, QueueSet, Reclaimed, Retried, RetriedBatch,
-    RetryOutcome,
+    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, PruneCall, PruneMode, PrunedBatch,
+    QueueSet, Reclaimed, Retried, RetriedBatch, RetryOutcome,
 };
 pub use error::{SchemaProblem, StoreError};
 pub use hook::HookHold;
@@ -28,7 +28,9 @@ pub use query::{
     WorkerState, WorkerSummary,
 };
 pub use settings::{
-    DEFAULT_EVENT_RETENTION_BATCH_SIZE, DEFAULT_EVENT_RETENTION_PERIOD, Setting, SettingSummary,
+    ActorChanges, DEFAULT_ARCHIVE_RETENTION_PERIOD, DEFAULT_EVENT_RETENTION_BATCH_SIZE,
+    DEFAULT_EVENT_RETENTION_PERIOD, DEFAULT_FAILED_HOT_PERIOD, DEFAULT_HOT_PERIOD, MIN_HOT_PERIOD, Setting,
+    SettingSummary,
 };
 pub use sweep::{
     LookFrom, ReclaimOptions, Sweep, SweepCall, SweepDue, SweepFailure, SweepKey, SweepNote, SweepProbe,
@@ -293,14 +295,14 @@ pub trait Store: Send + Sync + 'static {
         reason: Option<String>,
     ) -> Result<CancelledBatch, StoreError>;
 
-    /// Makes ended jobs ready again, with a fresh budget of attempts and without their deadline. Answers in the order of
-    /// the ids, at most 10,000.
+    /// Makes ended jobs ready again, archived ones too, with a fresh budget of attempts and without their deadline. Answers in
+    /// the order of the ids, at most 10,000.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] for too many ids. A job that has not ended, or does not exist, is no error but an outcome.
     async fn retry(&self, ids: Vec<JobId>) -> Result<Vec<Retried>, StoreError>;
 
-    /// Makes the ended jobs that match ready again, one batch of at most `limit` (1 to 100,000) a call: go on behind
+    /// Makes the ended jobs that match and are not archived ready again, one batch of at most `limit` (1 to 100,000) a call: go on behind
     /// `scanned_to` until it is `None`.
     ///
     /// # Errors
@@ -311,6 +313,13 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
         after: Option<JobId>,
     ) -> Result<RetriedBatch, StoreError>;
+
+    /// Deletes jobs for good that ended long ago, archived or not, one batch of at most `limit` (1 to 100,000) a call: go on
+    /// behind `scanned_to` until it is `None`.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a limit or an age out of bounds, and for a status of jobs that have not ended.
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError>;
 
     /// Holds back the jobs of a queue or an actor; what runs goes on. Returns whether it was not paused before.
     ///
@@ -333,6 +342,14 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Invalid`] for a limit out of bounds.
     async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError>;
 
+    /// Sets what is particular to an actor, which need not have jobs yet. Returns whether anything was another before.
+    ///
+    /// Of jobs that have finished already, the leader changes the time at which they are archived, in batches.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for a value out of bounds; nothing is written.
+    async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError>;
+
     /// Lists the paused actors, by name.
     ///
     /// # Errors
@@ -351,7 +368,7 @@ pub trait Store: Send + Sync + 'static {
     /// Only what any call may meet.
     async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError>;
 
-    /// Finds one job.
+    /// Finds one job, among the others or in the archive.
     ///
     /// # Errors
     /// Only what any call may meet.
@@ -363,7 +380,7 @@ pub trait Store: Send + Sync + 'static {
     /// Only what any call may meet.
     async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>, StoreError>;
 
-    /// Lists jobs, newest id first.
+    /// Lists jobs, newest id first, archived ones among them. Of archived jobs the newest 100,000 below `before` are looked at.
     ///
     /// # Errors
     /// Only what any call may meet.
@@ -397,7 +414,7 @@ pub trait Store: Send + Sync + 'static {
     /// Only what any call may meet.
     async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError>;
 
-    /// Says how jobs stand, without their payloads. Ids that do not exist are left out.
+    /// Says how jobs stand, archived or not, without their payloads. Ids that do not exist are left out.
     ///
     /// # Errors
     /// Only what any call may meet.

@@ -28,6 +28,12 @@ pub enum Sweep {
     Results,
     /// Deletes events that are kept no longer.
     Events,
+    /// Moves finished jobs to the archive whose hot period is over.
+    Archive,
+    /// Drops months of the archive that are kept no longer.
+    ArchiveExpiry,
+    /// Makes the stamps of finished jobs anew after a hot period has changed.
+    Restamp,
     /// Deletes idempotency keys that have expired.
     IdempotencyKeys,
     /// Deletes workers that were lost long ago.
@@ -36,13 +42,16 @@ pub enum Sweep {
 
 impl Sweep {
     /// Every sweep, in the order in which they are told.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Promote,
         Self::MarkLost,
         Self::Reclaim,
         Self::Deadlines,
         Self::Results,
         Self::Events,
+        Self::Archive,
+        Self::ArchiveExpiry,
+        Self::Restamp,
         Self::IdempotencyKeys,
         Self::Workers,
     ];
@@ -56,6 +65,9 @@ impl Sweep {
             Self::Deadlines => "deadlines",
             Self::Results => "results",
             Self::Events => "events",
+            Self::Archive => "archive",
+            Self::ArchiveExpiry => "archive_expiry",
+            Self::Restamp => "restamp",
             Self::IdempotencyKeys => "idempotency_keys",
             Self::Workers => "workers",
         }
@@ -75,6 +87,9 @@ impl Sweep {
             Self::Deadlines => "taskq.swept.late_jobs",
             Self::Results => "taskq.swept.results",
             Self::Events => "taskq.swept.job_events",
+            Self::Archive => "taskq.swept.finished_jobs",
+            Self::ArchiveExpiry => "taskq.swept.archive_months",
+            Self::Restamp => "taskq.swept.stamps",
             Self::IdempotencyKeys => "taskq.swept.idempotency_keys",
             Self::Workers => "taskq.swept.workers",
         }

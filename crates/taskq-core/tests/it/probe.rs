@@ -420,6 +420,14 @@ impl Store for Probe {
         self.pass(Call::Hook, self.inner.hold_hook(hold)).await
     }
 
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        self.store().prune(call).await
+    }
+
+    async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
+        self.store().set_actor(actor, changes).await
+    }
+
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
         self.store().set_setting(setting).await
     }

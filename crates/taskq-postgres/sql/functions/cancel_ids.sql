@@ -1,7 +1,8 @@
 -- Cancels jobs: one row per id, in the order given. `outcome` is cancelled (it had not started and has ended now),
--- requested (it runs; its worker is told), finished (it had ended already) or not_found.
+-- requested (it runs; its worker is told), finished (it had ended already, and may be archived) or not_found.
 -- A job that is, once locked, in none of `only_in` counts as not found; NULL means any status.
--- Called by: cancel, cancel_matching. Locks: the jobs, in the order of their ids. Indexes: jobs_pkey.
+-- Called by: cancel, cancel_matching. Locks: the jobs, in the order of their ids. Indexes: jobs_pkey; jobs_archive_pkey of
+-- every partition, for ids that are not among the jobs.
 CREATE OR REPLACE FUNCTION "{schema}".cancel_ids(ids uuid[], reason text, only_in text[])
 RETURNS TABLE (id uuid, outcome text, status text)
 LANGUAGE plpgsql VOLATILE
@@ -24,18 +25,22 @@ BEGIN
     LEFT JOIN LATERAL (
         SELECT j.ctid AS tid, j.status::text AS status FROM "{schema}".jobs j WHERE j.id = o.id FOR NO KEY UPDATE OF j
     ) l ON true;
+    IF array_position(tids, NULL) IS NOT NULL THEN
+        SELECT array_agg(coalesce(u.status, ("{schema}".archived_job(u.id)).status) ORDER BY u.place) INTO statuses
+        FROM unnest(asked, statuses) WITH ORDINALITY u(id, status, place);
+    END IF;
     now := "{schema}".clock_now();
     RETURN QUERY
         WITH asked AS MATERIALIZED (
             SELECT i.*, row_number() OVER (PARTITION BY i.id ORDER BY i.nth) = 1 AS first,
-                CASE WHEN i.tid IS NULL OR i.status <> ALL (only_in) THEN 'not_found'
+                CASE WHEN i.status IS NULL OR i.status <> ALL (only_in) THEN 'not_found'
                     WHEN i.status IN ('scheduled', 'blocked', 'pending') THEN 'cancelled'
                     WHEN i.status = 'running' THEN 'requested'
                     ELSE 'finished' END AS outcome
             FROM unnest(nths, asked, tids, statuses) i(nth, id, tid, status)
         ), ended AS (
             UPDATE "{schema}".jobs j
-            SET status = 'cancelled', finished_at = now, prune_at = now + interval '1 hour', error = told
+            SET status = 'cancelled', finished_at = now, prune_at = "{schema}".hot_until(now, 'cancelled', j.actor), error = told
             FROM asked a
             WHERE j.ctid = a.tid AND a.outcome = 'cancelled' AND a.first
         ), marked AS (

@@ -1,6 +1,6 @@
 -- What became of the jobs of a call, one row each, in the order of `ids`: of those at the places `keyed` their idempotency
 -- keys decide, of the others whether they are among `created`, the ids that were written.
--- Called by: enqueue_many, when not all of its jobs are new and pending. Locks: none. Indexes: jobs_pkey.
+-- Called by: enqueue_many, when not all of its jobs are new and pending. Locks: none. Indexes: jobs_pkey; see archived_job.
 -- A later statement than the insert, so that it sees what a concurrent call with the same id has committed.
 CREATE OR REPLACE FUNCTION "{schema}".enqueue_answers(
     ids uuid[], created uuid[], keyed bigint[], key_jobs uuid[], key_outcomes text[], key_actors text[])
@@ -11,8 +11,8 @@ AS $$
 BEGIN
     IF EXISTS (
         SELECT FROM unnest(key_jobs, key_outcomes, key_actors) k(id, outcome, actor)
-        CROSS JOIN LATERAL (SELECT j.actor FROM "{schema}".jobs j WHERE j.id = k.id OFFSET 0) j
-        WHERE k.outcome <> 'existing' AND j.actor <> k.actor
+        LEFT JOIN LATERAL (SELECT j.actor FROM "{schema}".jobs j WHERE j.id = k.id OFFSET 0) j ON true
+        WHERE k.outcome <> 'existing' AND coalesce(j.actor, ("{schema}".archived_job(k.id)).actor) <> k.actor
     ) THEN
         -- The key would stand for a job that is not this actor's.
         PERFORM "{schema}".refuse('an idempotency key cannot be bound to an id that a job of another actor has');
@@ -22,7 +22,7 @@ BEGIN
             CASE WHEN n.key_outcome = 'existing' THEN 'existing'
                 WHEN n.first AND c.id IS NOT NULL THEN coalesce(n.key_outcome, 'created')
                 ELSE 'existing' END,
-            j.status::text
+            coalesce(j.status::text, ("{schema}".archived_job(n.job_id)).status)
         FROM (
             SELECT u.nth, coalesce(k.job_id, u.id) AS job_id, k.outcome AS key_outcome,
                 row_number() OVER (PARTITION BY u.id, k.outcome IS NOT DISTINCT FROM 'existing' ORDER BY u.nth) = 1 AS first

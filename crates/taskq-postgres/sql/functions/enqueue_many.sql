@@ -1,7 +1,8 @@
 -- Inserts jobs; one row per document, in their order: `created`; `existing` where the id or the idempotency key is taken,
 -- with the id and status of the job that is there; `replaced` where a key was taken over from a job that has ended.
 -- Called by: clients, enqueue, enqueue_plain, enqueue_keyed, enqueue_staged. Locks: idempotency keys, in their order; the
--- inserted rows. Indexes: jobs_pkey, idempotency_keys_pkey.
+-- inserted rows. Indexes: jobs_pkey, idempotency_keys_pkey; jobs_archive_pkey of every partition, for ids that were not made
+-- just now.
 -- One invalid document refuses the whole call. Works at every isolation level; above READ COMMITTED it may
 -- raise 40001 when another transaction inserts the same id. A repeated id is a row of the answer, never an
 -- error, since an error would abort the caller's transaction.
@@ -27,6 +28,8 @@ DECLARE
     passed_over bigint[];
     created uuid[];
     is_written boolean := false;
+    doubtful uuid[];
+    archived uuid[];
 BEGIN
     PERFORM "{schema}".check_jobs(jobs, now);
     SELECT array_agg(coalesce((d.job ->> 'id')::uuid, "{schema}".seeded_id(now, d.nth, seed))),
@@ -86,6 +89,17 @@ BEGIN
             RETURNING j.id
         )
         SELECT array_agg(w.id) INTO created FROM written w;
+    END IF;
+
+    -- Looked for when the jobs are written, so that one that is being archived meanwhile is found on one of the two sides.
+    SELECT array_agg(u.id) INTO doubtful FROM unnest(ids) u(id)
+    WHERE u.id NOT BETWEEN "{schema}".id_floor(now - interval '30 seconds') AND "{schema}".id_floor(now + interval '30 seconds');
+    IF doubtful IS NOT NULL AND created IS NOT NULL THEN
+        archived := "{schema}".archived_ids(doubtful);
+        IF archived IS NOT NULL THEN
+            DELETE FROM "{schema}".jobs j WHERE j.id = ANY (archived) AND j.id = ANY (created);
+            created := (SELECT array_agg(c.id) FROM unnest(created) c(id) WHERE c.id <> ALL (archived));
+        END IF;
     END IF;
 
     IF created IS NOT NULL THEN

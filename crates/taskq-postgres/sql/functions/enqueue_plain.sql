@@ -1,7 +1,8 @@
 -- Inserts one job of common fields, without a document: says `created`, or the status of the job that has the id. `wakes`
 -- says whether those who wait for jobs are told.
 -- Called by: clients that enqueue one job at a time. Locks: the inserted row. Indexes: jobs_pkey, settings_pkey.
--- One statement: what else there is to find, that the job is refused or its id taken, is found by enqueue_many.
+-- One statement: what else there is to find, that the job is refused or its id taken, is found by enqueue_many; an id that
+-- was not made just now may be that of an archived job.
 CREATE OR REPLACE FUNCTION "{schema}".enqueue_plain(
     id uuid, queue text, actor text, payload jsonb, payload_version integer, priority smallint, max_attempts smallint,
     wakes boolean)
@@ -21,6 +22,7 @@ BEGIN
         AND octet_length(queue) BETWEEN 1 AND 255 AND queue COLLATE "C" !~ '[\x01-\x1f\x7f]'
         AND octet_length(actor) BETWEEN 1 AND 255 AND actor COLLATE "C" !~ '[\x01-\x1f\x7f]'
         AND octet_length(payload::text) <= 1048576
+        AND id BETWEEN "{schema}".id_floor(now - interval '30 seconds') AND "{schema}".id_floor(now + interval '30 seconds')
     ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING
     RETURNING (SELECT s.value = '"all"' FROM "{schema}".settings s WHERE s.name = 'event_level') INTO tells_all;
     IF FOUND THEN

@@ -68,7 +68,7 @@ BEGIN
         PERFORM "{schema}".check_staged(now);
     END IF;
 
-    -- In the hope that no id is taken; where one is, as documents.
+    -- In the hope that no id is taken, be it in the archive; where one is, as documents.
     BEGIN
         INSERT INTO "{schema}".jobs (
             id, created_at, priority, max_attempts, payload_version, scheduled_at, status, queue, actor, payload,
@@ -80,6 +80,9 @@ BEGIN
             s.fairness_key, coalesce(s.fairness_key, ''), nullif(s.keep, 'all')
         FROM pg_temp."{schema}_staged" s
         CROSS JOIN LATERAL (SELECT coalesce(s.scheduled_at, now + s.delay, now) AS scheduled_at) t;
+        IF "{schema}".archived_staged(now) THEN
+            RAISE unique_violation;
+        END IF;
     EXCEPTION WHEN unique_violation THEN
         FOR documents, nths IN
             SELECT jsonb_agg(b.job ORDER BY b.id, b.nth), array_agg(b.nth ORDER BY b.id, b.nth)

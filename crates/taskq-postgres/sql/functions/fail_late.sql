@@ -37,7 +37,7 @@ BEGIN
         SELECT j.id, now, 'expired' FROM "{schema}".jobs j WHERE j.ctid = ANY (tids);
     END IF;
     UPDATE "{schema}".jobs j
-    SET status = 'failed', finished_at = now, prune_at = now + interval '24 hours',
+    SET status = 'failed', finished_at = now, prune_at = "{schema}".hot_until(now, 'failed', j.actor),
         error = '{"class": "deadline", "message": "the deadline passed before an attempt started"}'
     WHERE j.ctid = ANY (tids);
     IF crowded THEN

@@ -35,8 +35,7 @@ BEGIN
                 locked_by_worker = CASE WHEN d.becomes IN ('cancelled', 'crashed') THEN j.locked_by_worker END,
                 scheduled_at = CASE WHEN d.becomes = 'scheduled' THEN d.next_at ELSE j.scheduled_at END,
                 finished_at = CASE WHEN d.becomes IN ('cancelled', 'crashed') THEN now END,
-                prune_at = CASE d.becomes WHEN 'cancelled' THEN now + interval '1 hour'
-                    WHEN 'crashed' THEN now + interval '24 hours' END,
+                prune_at = CASE WHEN d.becomes IN ('cancelled', 'crashed') THEN "{schema}".hot_until(now, d.becomes, j.actor) END,
                 error = d.error
             FROM decided d
             WHERE j.ctid = d.tid

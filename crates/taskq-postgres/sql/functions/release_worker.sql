@@ -48,7 +48,8 @@ BEGIN
         END IF;
         UPDATE "{schema}".jobs j SET status = 'pending', attempt = j.attempt - 1, locked_by_worker = NULL
         WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NULL;
-        UPDATE "{schema}".jobs j SET status = 'cancelled', cancel_phase = 4, finished_at = now, prune_at = now + interval '1 hour'
+        UPDATE "{schema}".jobs j SET status = 'cancelled', cancel_phase = 4, finished_at = now,
+            prune_at = "{schema}".hot_until(now, 'cancelled', j.actor)
         WHERE j.ctid = ANY (tids) AND j.cancel_phase IS NOT NULL;
         DELETE FROM "{schema}".cancel_requests c WHERE c.worker = release_worker.worker;
         PERFORM "{schema}".wake(ready);

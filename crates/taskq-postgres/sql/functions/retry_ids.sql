@@ -1,8 +1,9 @@
 -- Makes ended jobs ready again with a fresh budget of attempts and without their deadline: one row per id, in the order
 -- given. `outcome` is retried, unfinished (it has not ended, so nothing was done) or not_found.
--- A job that is, once locked, in none of `only_in` counts as not found; NULL means any status.
--- Called by: retry, retry_matching. Locks: the jobs, in the order of their ids. Indexes: jobs_pkey,
--- job_attempts_pkey.
+-- A job that is, once locked, in none of `only_in` counts as not found; NULL means any status. An archived job is moved back
+-- among the others for it.
+-- Called by: retry, retry_matching. Locks: the jobs, in the order of their ids, then archived ones likewise. Indexes: jobs_pkey,
+-- job_attempts_pkey; for ids that are not among the jobs see bring_back.
 -- The attempt that ended the job is on the job's own row; it is kept among the attempts before the row is used again.
 CREATE OR REPLACE FUNCTION "{schema}".retry_ids(ids uuid[], only_in text[])
 RETURNS TABLE (id uuid, outcome text, status text)
@@ -19,11 +20,16 @@ DECLARE
     tids tid[];
     statuses text[];
 BEGIN
-    SELECT array_agg(o.nth), array_agg(o.id), array_agg(l.tid), array_agg(l.status) INTO nths, asked, tids, statuses
-    FROM (SELECT u.id, u.nth FROM unnest(ids) WITH ORDINALITY u(id, nth) ORDER BY u.id, u.nth) o
-    LEFT JOIN LATERAL (
-        SELECT j.ctid AS tid, j.status::text AS status FROM "{schema}".jobs j WHERE j.id = o.id FOR NO KEY UPDATE OF j
-    ) l ON true;
+    FOR pass IN 1..2 LOOP
+        SELECT array_agg(o.nth), array_agg(o.id), array_agg(l.tid), array_agg(l.status) INTO nths, asked, tids, statuses
+        FROM (SELECT u.id, u.nth FROM unnest(ids) WITH ORDINALITY u(id, nth) ORDER BY u.id, u.nth) o
+        LEFT JOIN LATERAL (
+            SELECT j.ctid AS tid, j.status::text AS status FROM "{schema}".jobs j WHERE j.id = o.id FOR NO KEY UPDATE OF j
+        ) l ON true;
+        EXIT WHEN pass = 2 OR array_position(tids, NULL) IS NULL;
+        -- Looked at once more in any case: somebody else may be bringing one back.
+        PERFORM "{schema}".bring_back((SELECT array_agg(u.id) FROM unnest(asked, tids) u(id, tid) WHERE u.tid IS NULL), only_in);
+    END LOOP;
     now := "{schema}".clock_now();
     RETURN QUERY
         WITH asked AS MATERIALIZED (

@@ -24,10 +24,13 @@ AS $$
     ('table', 'hooks', '{operator,read-only,worker}'),
     ('table', 'idempotency_keys', '{operator,read-only,worker}'),
     ('table', 'job_attempts', '{operator,read-only,worker}'),
+    ('table', 'job_attempts_archive', '{operator,read-only,worker}'),
     ('table', 'job_events', '{operator,read-only,worker}'),
     ('table', 'jobs', '{operator,read-only,worker}'),
+    ('table', 'jobs_archive', '{operator,read-only,worker}'),
     ('table', 'leader', '{operator,read-only,worker}'),
     ('table', 'queues', '{operator,read-only,worker}'),
+    ('table', 'restamp', '{operator,read-only,worker}'),
     ('table', 'settings', '{operator,read-only,worker}'),
     ('table', 'sweeps', '{operator,read-only,worker}'),
     ('table', 'workers', '{operator,read-only,worker}'),
@@ -42,6 +45,8 @@ AS $$
     ('function', 'retry', '{operator,worker}'),
     ('function', 'retry_matching', '{operator,worker}'),
     -- Decide how the system works.
+    ('function', 'prune', '{operator}'),
+    ('function', 'set_actor', '{operator}'),
     ('function', 'set_queue', '{operator}'),
     ('function', 'set_setting', '{operator}'),
     -- Run jobs.
@@ -56,14 +61,17 @@ AS $$
     ('function', 'settle', '{worker}'),
     ('function', 'settle_batch', '{worker}'),
     -- Lead.
+    ('function', 'expire_archive', '{worker}'),
     ('function', 'forget_keys', '{worker}'),
     ('function', 'forget_workers', '{worker}'),
     ('function', 'mark_lost', '{worker}'),
     ('function', 'note_sweeps', '{worker}'),
     ('function', 'promote', '{worker}'),
     ('function', 'reclaim', '{worker}'),
+    ('function', 'sweep_archive', '{worker}'),
     ('function', 'sweep_deadlines', '{worker}'),
     ('function', 'sweep_events', '{worker}'),
+    ('function', 'sweep_restamp', '{worker}'),
     ('function', 'sweep_results', '{worker}'),
     ('function', 'sweeps_due', '{worker}')
 $$;

@@ -19,7 +19,7 @@ BEGIN
             ELSIF (value #>> '{}')::numeric NOT BETWEEN 1 AND 100000 OR (value #>> '{}')::numeric % 1 <> 0 THEN
                 RETURN format('%s is not a whole number from 1 to 100000', value);
             END IF;
-        WHEN 'event_retention_period', 'result_ttl' THEN
+        WHEN 'event_retention_period', 'result_ttl', 'archive_retention_period', 'hot_period', 'failed_hot_period' THEN
             IF jsonb_typeof(value) <> 'string' THEN
                 RETURN format('%s is not a string such as "7 days"', value);
             END IF;
@@ -32,6 +32,8 @@ BEGIN
                 RETURN format('%s is negative', value);
             ELSIF span > interval '36600 days' THEN
                 RETURN format('%s is longer than 36600 days', value);
+            ELSIF name IN ('hot_period', 'failed_hot_period') AND span < interval '1 minute' THEN
+                RETURN format('%s is shorter than 1 minute', value);
             END IF;
         ELSE
             RETURN 'there is no such setting';

@@ -101,9 +101,8 @@ BEGIN
                     THEN CASE d.outcome WHEN 'failed' THEN 2 WHEN 'snoozed' THEN 3 WHEN 'released' THEN 4 ELSE d.phase END
                     ELSE j.cancel_phase END,
                 finished_at = CASE WHEN d.becomes NOT IN ('pending', 'scheduled') THEN now END,
-                prune_at = now + CASE
-                    WHEN d.becomes IN ('failed', 'abandoned') THEN interval '24 hours'
-                    WHEN d.becomes IN ('succeeded', 'cancelled') THEN interval '1 hour' END,
+                prune_at = CASE WHEN d.becomes NOT IN ('pending', 'scheduled')
+                    THEN "{schema}".hot_until(now, d.becomes, j.actor) END,
                 result = CASE WHEN d.outcome = 'succeeded' THEN d.doc -> 'result' END,
                 result_expires_at = CASE WHEN d.outcome = 'succeeded' AND d.doc -> 'result' IS NOT NULL
                     THEN "{schema}".result_expiry(now) END,
@@ -117,7 +116,14 @@ BEGIN
         ), ended AS (
             -- Successes with nothing to add, the bulk of most calls, by a list of addresses instead of one by one.
             UPDATE "{schema}".jobs j
-            SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = NULL, error = NULL
+            SET status = 'succeeded', finished_at = now, result = NULL, error = NULL,
+                -- As hot_until says it, without a call for each.
+                prune_at = now + coalesce(
+                    CASE WHEN EXISTS (SELECT FROM "{schema}".actor_config a WHERE a.hot_period IS NOT NULL)
+                        THEN (SELECT a.hot_period FROM "{schema}".actor_config a WHERE a.actor = j.actor) END,
+                    (SELECT (s.value #>> '{}')::interval FROM "{schema}".settings s
+                        WHERE s.name = 'hot_period' AND "{schema}".setting_problem(s.name, s.value) IS NULL),
+                    '1 hour')
             WHERE j.ctid = ANY (ARRAY(SELECT d.tid FROM decided d WHERE d.applies AND d.plain))
         ), gone AS (
             DELETE FROM "{schema}".jobs j WHERE j.ctid = ANY (ARRAY(SELECT d.tid FROM decided d WHERE d.applies AND d.drops))

@@ -1,7 +1,7 @@
 -- Ends attempts as succeeded, all of them or none: true when every one held its fence and nobody had asked to cancel it,
 -- else nothing has changed. A detail may carry the attempt's `result`. Jobs that keep nothing are deleted.
 -- Called by: settle_batch, which has checked the arguments. Locks: the jobs, in the order of their ids. Indexes:
--- jobs_pkey, workers_pkey, settings_pkey, job_attempts_pkey.
+-- jobs_pkey, workers_pkey, settings_pkey, job_attempts_pkey, actor_config_pkey, actor_config_hot_period_idx.
 --
 -- Nearly every call of a worker reports just that, so it is one statement that locks, compares the fence and updates at
 -- once. What it did is undone when the worker's lease turns out to have ended, or an attempt did not hold its fence:
@@ -28,7 +28,14 @@ BEGIN
     IF details IS NULL THEN
         WITH ended AS (
             UPDATE "{schema}".jobs j
-            SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = NULL, error = NULL
+            SET status = 'succeeded', finished_at = now, result = NULL, error = NULL,
+                -- As hot_until says it, without a call for each.
+                prune_at = now + coalesce(
+                    CASE WHEN EXISTS (SELECT FROM "{schema}".actor_config a WHERE a.hot_period IS NOT NULL)
+                        THEN (SELECT a.hot_period FROM "{schema}".actor_config a WHERE a.actor = j.actor) END,
+                    (SELECT (s.value #>> '{}')::interval FROM "{schema}".settings s
+                        WHERE s.name = 'hot_period' AND "{schema}".setting_problem(s.name, s.value) IS NULL),
+                    '1 hour')
             -- The status as text: an index on running jobs must not offer itself for this probe by primary key.
             WHERE j.id = ANY (ids) AND j.status::text = 'running' AND j.locked_by_worker = worker AND j.cancel_phase IS NULL
                 AND j.keep IS NULL
@@ -39,7 +46,13 @@ BEGIN
     ELSE
         expiry := "{schema}".result_expiry(now);
         UPDATE "{schema}".jobs j
-        SET status = 'succeeded', finished_at = now, prune_at = now + interval '1 hour', result = o.result, error = NULL,
+        SET status = 'succeeded', finished_at = now, result = o.result, error = NULL,
+            prune_at = now + coalesce(
+                CASE WHEN EXISTS (SELECT FROM "{schema}".actor_config a WHERE a.hot_period IS NOT NULL)
+                    THEN (SELECT a.hot_period FROM "{schema}".actor_config a WHERE a.actor = j.actor) END,
+                (SELECT (s.value #>> '{}')::interval FROM "{schema}".settings s
+                    WHERE s.name = 'hot_period' AND "{schema}".setting_problem(s.name, s.value) IS NULL),
+                '1 hour'),
             result_expires_at = CASE WHEN o.result IS NOT NULL THEN expiry END
         FROM (
             SELECT u.id, u.epoch, u.detail -> 'result' AS result

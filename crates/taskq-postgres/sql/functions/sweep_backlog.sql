@@ -57,6 +57,25 @@ BEGIN
                 SELECT FROM "{schema}".idempotency_keys k WHERE k.expires_at >= from_at AND k.expires_at <= now
                 ORDER BY k.expires_at LIMIT 10001
             ) r;
+        WHEN 'archive' THEN
+            SELECT count(*) INTO found FROM (
+                SELECT FROM "{schema}".jobs j WHERE j.prune_at IS NOT NULL AND j.prune_at >= from_at AND j.prune_at <= now
+                ORDER BY j.prune_at, j.id LIMIT 10001
+            ) r;
+        WHEN 'archive_expiry' THEN
+            IF NOT EXISTS (
+                SELECT FROM "{schema}".settings s
+                WHERE s.name = 'archive_retention_period' AND "{schema}".setting_problem(s.name, s.value) IS NOT NULL
+            ) THEN
+                keep := "{schema}".interval_setting('archive_retention_period', '365 days');
+                SELECT count(*) INTO found FROM "{schema}".archive_months() m
+                WHERE keep > interval '0' AND "{schema}".archive_expiry(m.month, keep) <= now;
+            END IF;
+        WHEN 'restamp' THEN
+            SELECT count(*) INTO found FROM (
+                SELECT FROM "{schema}".restamp r, "{schema}".jobs j
+                WHERE r.only_row AND j.prune_at IS NOT NULL AND j.prune_at >= coalesce(r.reached_at, '-infinity') LIMIT 10001
+            ) f;
         WHEN 'mark_lost' THEN
             SELECT count(*) INTO found FROM "{schema}".workers w WHERE w.state = 'active' AND w.lease_expires_at <= now;
         WHEN 'reclaim' THEN

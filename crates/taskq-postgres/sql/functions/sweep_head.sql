@@ -1,8 +1,8 @@
 -- Says when the first row of a sweep is due behind the place that `probe` names, and up to which time nothing lives before
 -- it in the sweep's order (NULL where it has none). What a probe is says sweeps_due.
 -- Called by: sweeps_due, Store::sweeps. Locks: none. Indexes: jobs_scheduled_idx, jobs_deadline_idx,
--- jobs_result_expiry_idx, job_events_occurred_at_idx, idempotency_keys_expires_at_idx, settings_pkey, sweeps_pkey; workers
--- are few.
+-- jobs_result_expiry_idx, jobs_finished_idx, job_events_occurred_at_idx, idempotency_keys_expires_at_idx, settings_pkey,
+-- sweeps_pkey, restamp_pkey, those of the catalog pg_inherits; workers are few.
 -- Rows are put into an order of time at times to come, so what is before now and before the first row stays empty but for
 -- transactions that commit late.
 CREATE OR REPLACE FUNCTION "{schema}".sweep_head(
@@ -75,6 +75,27 @@ BEGIN
             SELECT k.expires_at INTO due_at FROM "{schema}".idempotency_keys k
             WHERE k.expires_at >= from_at ORDER BY k.expires_at LIMIT 1;
             clear_to := least(due_at, now);
+        WHEN 'archive' THEN
+            first_id := coalesce(from_id::uuid, '00000000-0000-0000-0000-000000000000');
+            SELECT j.prune_at INTO due_at FROM "{schema}".jobs j
+            WHERE j.prune_at IS NOT NULL AND (j.prune_at, j.id) > (from_at, first_id)
+            ORDER BY j.prune_at, j.id LIMIT 1;
+            clear_to := least(due_at, now);
+        WHEN 'archive_expiry' THEN
+            SELECT s.value #>> '{}', 'setting archive_retention_period in the table settings: ' || "{schema}".setting_problem(s.name, s.value)
+            INTO period_text, problem
+            FROM "{schema}".settings s WHERE s.name = 'archive_retention_period';
+            IF problem IS NULL THEN
+                keep := coalesce(period_text::interval, '365 days');
+            END IF;
+            -- Room for this month and the next is made as soon as it lacks.
+            SELECT CASE WHEN count(*) FILTER (WHERE m.is_whole AND m.month IN ("{schema}".archive_month(now),
+                        "{schema}".archive_expiry("{schema}".archive_month(now), '0'))) < 2 THEN now
+                    WHEN keep > interval '0' THEN min("{schema}".archive_expiry(m.month, keep)) END
+            INTO due_at FROM "{schema}".archive_months() m;
+        WHEN 'restamp' THEN
+            -- A little later than it was asked for, so that whoever read the period before has committed.
+            SELECT r.requested_at + interval '5 seconds' INTO due_at FROM "{schema}".restamp r WHERE r.only_row;
         WHEN 'mark_lost' THEN
             SELECT min(w.lease_expires_at) INTO due_at FROM "{schema}".workers w WHERE w.state = 'active';
         WHEN 'reclaim' THEN

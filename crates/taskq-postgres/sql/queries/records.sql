@@ -3,7 +3,7 @@
 -- $1 uuid[]: at most 1,000 ids.
 -- A stored retry policy may leave fields out and say its intervals in any form; here it is made complete.
 SELECT j.id, j.queue, j.actor, j.status::text, j.priority, j.attempt, j.max_attempts, j.claim_epoch,
-    j.payload, j.payload_version, j.created_at, j.scheduled_at, j.started_at, j.finished_at,
+    j.payload, j.payload_version, j.created_at, j.scheduled_at, j.started_at, j.finished_at, NULL::timestamptz AS archived_at,
     j.locked_by_worker, j.status = 'running' AND j.cancel_phase IS NOT NULL AS cancel_requested, j.schedule_to_close, j.start_to_close,
     CASE WHEN j.retry_policy IS NOT NULL THEN pg_catalog.jsonb_build_object(
         'base', coalesce(extract(epoch FROM (j.retry_policy ->> 'base')::interval), 5)::text || ' seconds',

@@ -2,6 +2,7 @@
 //!
 //! Each check reads; none changes anything. It says that all is well, or what is wrong and what to do about it.
 
+mod archive;
 mod probe;
 mod server;
 mod usage;
@@ -178,6 +179,7 @@ impl Doctor {
         found.extend(check("prepared", self.prepared(&probe).await, may_read)?);
         found.extend(check("slots", self.slots(&probe).await, may_read)?);
         found.extend(check("sweeps", self.sweeps(store.as_deref()).await, may_read)?);
+        found.extend(check("archive", self.archive(&probe).await, may_read)?);
         found.extend(check("unserved", self.unserved(store.as_deref()).await, may_read)?);
         found.extend(check("events", self.events(&probe).await, may_read)?);
         Ok(found)

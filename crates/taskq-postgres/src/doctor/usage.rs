@@ -35,7 +35,7 @@ impl Doctor {
 
     fn sweep(&self, sweep: &SweepSummary, leads: bool) -> Option<Diagnosis> {
         let name = sweep.sweep.as_str();
-        // Compared by the store's clock, which wrote both.
+        // Compared by the store's clock, which wrote both. A run that passed rows over ends as it says so.
         let fails = sweep.last_error_at.is_some() && sweep.last_error_at >= sweep.last_run_at;
         let error = sweep.last_error.as_ref().filter(|_| fails);
         if sweep.behind > self.limits.sweep_delay {

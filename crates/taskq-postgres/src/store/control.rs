@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde::Serialize;
 use taskq_core::model::{ActorName, JobId, QueueName, Status};
 use taskq_core::store::{
-    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, QueueMode, QueueSet, Retried, RetriedBatch,
-    RetryOutcome, StoreError,
+    CancelOutcome, Cancelled, CancelledBatch, JobMatch, LanePart, PruneCall, PruneMode, PrunedBatch,
+    QueueMode, QueueSet, Retried, RetriedBatch, RetryOutcome, StoreError,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::Calls;
 use super::worker::bound;
-use crate::codec::{Columns, JsonbText, only};
+use crate::codec::{Columns, Interval, JsonbText, only};
 
 impl Calls {
     pub(super) async fn cancel(
@@ -74,6 +74,22 @@ impl Calls {
         let mut columns = Columns::of(only(&rows)?);
         Ok(RetriedBatch {
             retried: columns.read_as(|count: i64| u64::try_from(count))?,
+            scanned_to: columns.read::<Option<Uuid>>()?.map(JobId),
+        })
+    }
+
+    pub(super) async fn prune(self: Arc<Self>, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        let filter = filter(&call.jobs)?;
+        let (older_than, after) = (Interval(call.older_than), call.after.map(|id| id.0));
+        let dry_run = call.mode == PruneMode::Count;
+        let rows = self
+            .client
+            .query(&self.statements.prune, &[&filter, &older_than, &bound(call.limit), &after, &dry_run])
+            .await?;
+        let mut columns = Columns::of(only(&rows)?);
+        Ok(PrunedBatch {
+            pruned: columns.read_as(|count: i64| u64::try_from(count))?,
+            archived: columns.read_as(|count: i64| u64::try_from(count))?,
             scanned_to: columns.read::<Option<Uuid>>()?.map(JobId),
         })
     }

@@ -25,10 +25,11 @@ use taskq_core::model::{
     Settled, Settlement, WorkerId,
 };
 use taskq_core::store::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, HookHold,
-    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary,
-    ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store,
-    StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wakes, WorkerSummary,
+    ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
+    HookHold, JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode,
+    QueueSet, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting,
+    SettingSummary, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe,
+    SweepSummary, Swept, Wakes, WorkerSummary,
 };
 
 pub(crate) use self::control::printable;
@@ -244,6 +245,10 @@ impl Store for PostgresStore {
         self.run(|calls| calls.retry_matching(jobs, limit, after)).await
     }
 
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        self.run(|calls| calls.prune(call)).await
+    }
+
     async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {
         self.run(|calls| calls.pause(part)).await
     }
@@ -254,6 +259,10 @@ impl Store for PostgresStore {
 
     async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
         self.run(|calls| calls.set_queue(queue, mode, limit)).await
+    }
+
+    async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
+        self.run(move |calls| calls.set_actor(actor, changes)).await
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {

@@ -1,6 +1,7 @@
 //! What operators and waiting clients ask.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use taskq_core::model::{
@@ -17,6 +18,7 @@ use uuid::Uuid;
 
 use super::Calls;
 use crate::codec::{Columns, Interval, Jsonb, Time, only};
+use crate::session::Sql;
 
 /// The most jobs that one call lists.
 const PAGE_LIMIT: u32 = 1_000;
@@ -63,36 +65,67 @@ impl Calls {
             }
             _ => &statements.page,
         };
-        let rows = self.client.query(page, &params).await?;
-        let ids = rows.iter().map(|row| Columns::of(row).read()).collect::<Result<_, _>>()?;
+        let archived = match filter.status {
+            None | Some(Status::Succeeded) => Some(&statements.page_archived),
+            Some(Status::Failed | Status::Cancelled | Status::Crashed | Status::Abandoned) => {
+                Some(&statements.page_archived_unsuccessful)
+            }
+            Some(Status::Scheduled | Status::Blocked | Status::Pending | Status::Running) => None,
+        };
+        let mut ids = self.ids(page, &params).await?;
+        if let Some(archived) = archived {
+            // Looked at later: what is archived in between is there twice, and not nowhere.
+            ids.extend(self.ids(archived, &params).await?);
+            ids.sort_unstable_by(|left, right| right.cmp(left));
+            ids.dedup();
+            ids.truncate(filter.limit as usize);
+        }
         self.records(ids).await
     }
 
+    async fn ids(&self, page: &Sql, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Uuid>, StoreError> {
+        let rows = self.client.query(page, params).await?;
+        rows.iter().map(|row| Columns::of(row).read()).collect()
+    }
+
+    /// Reads jobs on whichever side they are, newest id first.
     async fn records(&self, ids: Vec<Uuid>) -> Result<Vec<JobRecord>, StoreError> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
+        let statements = &self.statements;
+        let sides = [&statements.records, &statements.records_archived];
+        let mut records = self.on_both_sides(ids, sides, record, |record| record.id.0).await?;
+        records.sort_unstable_by_key(|record| Reverse(record.id));
+        Ok(records)
+    }
+
+    /// Reads by id among the jobs, then, of what is missing, in the archive, and once more among the jobs: what an operator
+    /// has meanwhile made ready again is there.
+    async fn on_both_sides<T>(
+        &self,
+        mut ids: Vec<Uuid>,
+        [jobs, archive]: [&Sql; 2],
+        read: fn(&Row) -> Result<T, StoreError>,
+        id: fn(&T) -> Uuid,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut found = Vec::new();
+        for statement in [jobs, archive, jobs] {
+            if ids.is_empty() {
+                break;
+            }
+            let rows = self.client.query(statement, &[&ids]).await?;
+            let part: Vec<T> = rows.iter().map(read).collect::<Result<_, _>>()?;
+            let there: HashSet<Uuid> = part.iter().map(id).collect();
+            ids.retain(|id| !there.contains(id));
+            found.extend(part);
         }
-        let rows = self.client.query(&self.statements.records, &[&ids]).await?;
-        rows.iter().map(record).collect()
+        Ok(found)
     }
 
     pub(super) async fn endings(self: Arc<Self>, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
         let ids: Vec<_> = ids.into_iter().map(|id| id.0).collect();
-        let rows = self.client.query(&self.statements.endings, &[&ids]).await?;
-        rows.iter()
-            .map(|row| {
-                let mut columns = Columns::of(row);
-                Ok(Ending {
-                    id: JobId(columns.read()?),
-                    status: status(&mut columns)?,
-                    result: json(&mut columns)?,
-                    error: error(&mut columns)?,
-                })
-            })
-            .collect()
+        let sides = [&self.statements.endings, &self.statements.endings_archived];
+        let mut endings = self.on_both_sides(ids, sides, ending, |ending| ending.id.0).await?;
+        endings.sort_unstable_by_key(|ending| ending.id);
+        Ok(endings)
     }
 
     pub(super) async fn queues(self: Arc<Self>) -> Result<Vec<QueueSummary>, StoreError> {
@@ -191,6 +224,7 @@ fn record(row: &Row) -> Result<JobRecord, StoreError> {
         scheduled_at: c.read::<Time>()?.0,
         started_at: c.read::<Option<Time>>()?.map(|time| time.0),
         finished_at: c.read::<Option<Time>>()?.map(|time| time.0),
+        archived_at: c.read::<Option<Time>>()?.map(|time| time.0),
         worker: c.read::<Option<Uuid>>()?.map(WorkerId),
         cancel_requested: c.read()?,
         schedule_to_close: c.read::<Option<Time>>()?.map(|time| time.0),
@@ -208,6 +242,16 @@ fn record(row: &Row) -> Result<JobRecord, StoreError> {
         trace_context: c.read()?,
         keep: c
             .read_as(|word: String| Keep::from_word(&word).ok_or_else(|| format!("unknown word {word:?}")))?,
+    })
+}
+
+fn ending(row: &Row) -> Result<Ending, StoreError> {
+    let mut columns = Columns::of(row);
+    Ok(Ending {
+        id: JobId(columns.read()?),
+        status: status(&mut columns)?,
+        result: json(&mut columns)?,
+        error: error(&mut columns)?,
     })
 }
 

@@ -63,6 +63,12 @@ statements! {
     sweep_events: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
         FROM "{schema}".sweep_events($1, $2, $3, $4, $5::text::bigint, $6)"#,
         [UUID, INT8, INT4, TIMESTAMPTZ, TEXT, INTERVAL];
+    sweep_archive: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".sweep_archive($1, $2, $3, $4, $5::text::uuid)"#, [UUID, INT8, INT4, TIMESTAMPTZ, TEXT];
+    expire_archive: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".expire_archive($1, $2, $3)"#, [UUID, INT8, INT4];
+    sweep_restamp: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
+        FROM "{schema}".sweep_restamp($1, $2, $3)"#, [UUID, INT8, INT4];
     forget_keys: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
         FROM "{schema}".forget_keys($1, $2, $3, $4)"#, [UUID, INT8, INT4, TIMESTAMPTZ];
     reclaim: r#"SELECT id, epoch, status, problem FROM "{schema}".reclaim($1, $2, $3, $4, $5)"#,
@@ -74,22 +80,30 @@ statements! {
         [JSONB, INT4, UUID, TEXT];
     retry: r#"SELECT id, outcome, status FROM "{schema}".retry($1)"#, [UUID_ARRAY];
     retry_matching: r#"SELECT retried, scanned_to FROM "{schema}".retry_matching($1, $2, $3)"#, [JSONB, INT4, UUID];
+    prune: r#"SELECT pruned, archived, scanned_to FROM "{schema}".prune($1, $2, $3, $4, $5)"#,
+        [JSONB, INTERVAL, INT4, UUID, BOOL];
     pause: r#"SELECT "{schema}".pause($1, $2)"#, [TEXT, TEXT];
     resume: r#"SELECT "{schema}".resume($1, $2)"#, [TEXT, TEXT];
     set_queue: r#"SELECT changed, merged, more FROM "{schema}".set_queue($1, $2, $3)"#, [TEXT, TEXT, INT4];
+    set_actor: r#"SELECT "{schema}".set_actor($1, $2)"#, [TEXT, JSONB];
     paused_actors: include_str!("../../sql/queries/paused_actors.sql"), [];
     records: include_str!("../../sql/queries/records.sql"), [UUID_ARRAY];
+    records_archived: include_str!("../../sql/queries/records_archived.sql"), [UUID_ARRAY];
     page: include_str!("../../sql/queries/page.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_pending: include_str!("../../sql/queries/page_pending.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_scheduled: include_str!("../../sql/queries/page_scheduled.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_running: include_str!("../../sql/queries/page_running.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
     page_unsuccessful: include_str!("../../sql/queries/page_unsuccessful.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    page_archived: include_str!("../../sql/queries/page_archived.sql"), [TEXT, TEXT, TEXT, UUID, INT8];
+    page_archived_unsuccessful: include_str!("../../sql/queries/page_archived_unsuccessful.sql"),
+        [TEXT, TEXT, TEXT, UUID, INT8];
     events: include_str!("../../sql/queries/events.sql"), [TEXT, INT8, INT8];
     hold_hook: r#"SELECT xid, id FROM "{schema}".hold_hook($1, $2, $3, $4, $5)"#, [TEXT, UUID, INTERVAL, TEXT, INT8];
     set_setting: r#"SELECT "{schema}".set_setting($1, $2)"#, [TEXT, JSONB];
     settings: include_str!("../../sql/queries/settings.sql"), [TEXT_ARRAY];
     attempts: include_str!("../../sql/queries/attempts.sql"), [UUID];
     endings: include_str!("../../sql/queries/endings.sql"), [UUID_ARRAY];
+    endings_archived: include_str!("../../sql/queries/endings_archived.sql"), [UUID_ARRAY];
     queues: include_str!("../../sql/queries/queues.sql"), [];
     stats_jobs: include_str!("../../sql/queries/stats_jobs.sql"), [];
     workers: include_str!("../../sql/queries/workers.sql"), [BOOL];

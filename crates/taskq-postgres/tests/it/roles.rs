@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use taskq_core::model::{ActorName, Json, NewJob, PAYLOAD_LIMIT, QueueName, WorkerId};
 use taskq_core::store::{
-    ClaimRequest, JobFilter, LanePart, QueueMode, QueueSlots, Setting, Store, StoreError,
+    ActorChanges, ClaimRequest, JobFilter, JobMatch, LanePart, PruneCall, PruneMode, QueueMode, QueueSlots,
+    Setting, Store, StoreError,
 };
 use taskq_postgres::{MigrateError, Migrator, RoleKind, SchemaName};
 use taskq_testkit::TestDatabase;
@@ -296,6 +297,16 @@ async fn a_worker_and_an_operator_have_their_bounds() {
     assert_denied(store.set_setting(Setting::EventRetentionBatchSize(1)).await, "set_setting", "operator");
     let mode = store.set_queue(queue(), QueueMode::RoundRobin, 10).await;
     assert_denied(mode, "set_queue", "operator");
+    let prune = PruneCall {
+        jobs: JobMatch::default(),
+        older_than: Duration::ZERO,
+        limit: 10,
+        after: None,
+        mode: PruneMode::Delete,
+    };
+    assert_denied(store.prune(prune.clone()).await, "prune", "operator");
+    let actor = ActorName::new("a").unwrap();
+    assert_denied(store.set_actor(actor.clone(), ActorChanges::default()).await, "set_actor", "operator");
     refuses(&role.session().await, WRITES).await;
     drop(store);
 
@@ -303,6 +314,8 @@ async fn a_worker_and_an_operator_have_their_bounds() {
     let store = connect_as(&role.database, &role.name).await;
     store.set_setting(Setting::EventRetentionBatchSize(1)).await.unwrap();
     store.set_queue(queue(), QueueMode::RoundRobin, 10).await.unwrap();
+    store.prune(prune).await.unwrap();
+    store.set_actor(actor, ActorChanges::default()).await.unwrap();
     let queues = vec![QueueSlots { queue: queue(), slots: 1, turn: None }];
     let lease = Duration::from_secs(30);
     let claim = ClaimRequest { worker: WorkerId::new(), queues, lease, oversample: 2 };

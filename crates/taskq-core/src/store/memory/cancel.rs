@@ -32,7 +32,7 @@ impl State {
     }
 
     fn cancel_one(&mut self, now: Timestamp, id: JobId, error: &ErrorRecord, detail: &Value) -> Cancelled {
-        let Some(job) = self.jobs.get(&id) else {
+        let Some(job) = self.record(id) else {
             return Cancelled { id, outcome: CancelOutcome::NotFound, status: None };
         };
         let outcome = match job.status {
@@ -54,7 +54,7 @@ impl State {
             }
             _ => CancelOutcome::Finished,
         };
-        Cancelled { id, outcome, status: self.jobs.get(&id).map(|job| job.status) }
+        Cancelled { id, outcome, status: self.record(id).map(|job| job.status) }
     }
 
     /// The attempts of a worker that somebody asked to cancel and that have not ended.

@@ -31,7 +31,7 @@ impl State {
             KeyTaken::Over => EnqueueOutcome::Replaced,
             KeyTaken::By(id) => return self.existing(id),
         };
-        if self.jobs.contains_key(&job.id) {
+        if self.record(job.id).is_some() {
             return self.existing(job.id);
         }
         let notify = job.notify;
@@ -44,7 +44,7 @@ impl State {
     }
 
     fn existing(&self, id: JobId) -> Enqueued {
-        let status = self.jobs.get(&id).map(|job| job.status);
+        let status = self.record(id).map(|job| job.status);
         Enqueued { id, outcome: EnqueueOutcome::Existing, status }
     }
 }
@@ -85,6 +85,7 @@ fn record(now: Timestamp, job: NewJob) -> JobRecord {
         scheduled_at,
         started_at: None,
         finished_at: None,
+        archived_at: None,
         worker: None,
         cancel_requested: false,
         schedule_to_close: job.schedule_to_close.map(whole_micros),

@@ -1,11 +1,13 @@
 //! `cancel_matching` and `retry_matching`: operators' verbs over a filter, one bounded batch a call.
 
 use std::ops::Bound;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::super::{
-    CancelOutcome, Cancelled, CancelledBatch, JobMatch, Retried, RetriedBatch, RetryOutcome, StoreError,
+    CancelOutcome, Cancelled, CancelledBatch, JobMatch, PruneCall, PruneMode, PrunedBatch, Retried,
+    RetriedBatch, RetryOutcome, StoreError,
 };
 use super::state::State;
 use super::validate;
@@ -55,6 +57,33 @@ impl State {
         Ok(RetriedBatch { retried: those.count() as u64, scanned_to: batch.scanned_to })
     }
 
+    pub(super) fn prune(&mut self, now: Timestamp, call: &PruneCall) -> Result<PrunedBatch, StoreError> {
+        validate::batch(call.limit)?;
+        validate::prune(call)?;
+        let (most, horizon) = (call.limit as usize, earlier(now, call.older_than));
+        let behind = (call.after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let mut both: Vec<&JobRecord> =
+            self.jobs.range(behind).chain(self.archive.range(behind)).map(|(_, job)| job).collect();
+        both.sort_by_key(|job| job.id);
+        let (mut found, mut scanned_to) = (Vec::new(), None);
+        for (nth, job) in both.into_iter().enumerate() {
+            if job.finished_at.is_some_and(|at| at <= horizon) && matches(&call.jobs, job) {
+                found.push((job.id, job.archived_at.is_some()));
+            }
+            if found.len() == most || nth + 1 == most * LOOKED_AT {
+                scanned_to = Some(job.id);
+                break;
+            }
+        }
+        if call.mode == PruneMode::Delete {
+            for (id, _) in &found {
+                self.remove(*id);
+            }
+        }
+        let archived = found.iter().filter(|(_, archived)| *archived).count() as u64;
+        Ok(PrunedBatch { pruned: found.len() as u64, archived, scanned_to })
+    }
+
     /// Finds the first jobs behind `after` that match.
     fn matching(&self, jobs: &JobMatch, limit: u32, after: Option<JobId>) -> Result<Batch, StoreError> {
         validate::batch(limit)?;
@@ -72,6 +101,11 @@ impl State {
         }
         Ok(batch)
     }
+}
+
+/// A time a while before; the first representable one where that is before it.
+fn earlier(time: Timestamp, by: Duration) -> Timestamp {
+    time.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
 
 fn matches(jobs: &JobMatch, job: &JobRecord) -> bool {

@@ -3,6 +3,7 @@
 //! One file a family of verbs, each an `impl State` that runs under one lock with one reading of the clock,
 //! so every call is atomic. PostgreSQL is the reference where the two differ.
 
+mod archive;
 mod cancel;
 mod claim;
 mod clock;
@@ -39,11 +40,11 @@ pub use clock::{Clock, TestClock};
 pub(crate) use validate::job as check_job;
 
 use super::{
-    Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held, HookHold,
-    JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, QueueMode, QueueSet, QueueSummary,
-    ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting, SettingSummary, Stats, Store,
-    StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe, SweepSummary, Swept, Wake, Wakes,
-    WorkerSummary,
+    ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
+    HookHold, JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode,
+    QueueSet, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting,
+    SettingSummary, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe,
+    SweepSummary, Swept, Wake, Wakes, WorkerSummary,
 };
 use crate::model::{
     ActorName, AttemptRecord, Enqueued, Epoch, EventCursor, JobId, JobRecord, Json, NewJob, Outcome,
@@ -207,6 +208,10 @@ impl Store for MemoryStore {
         self.verb(|state, now| state.retry_matching(now, &jobs, limit, after))
     }
 
+    async fn prune(&self, call: PruneCall) -> Result<PrunedBatch, StoreError> {
+        self.verb(|state, now| state.prune(now, &call))
+    }
+
     async fn pause(&self, part: LanePart) -> Result<bool, StoreError> {
         Ok(self.verb(|state, _| state.pause(part)))
     }
@@ -217,6 +222,10 @@ impl Store for MemoryStore {
 
     async fn set_queue(&self, queue: QueueName, mode: QueueMode, limit: u32) -> Result<QueueSet, StoreError> {
         self.verb(|state, _| state.set_queue(&queue, mode, limit))
+    }
+
+    async fn set_actor(&self, actor: ActorName, changes: ActorChanges) -> Result<bool, StoreError> {
+        self.verb(|state, now| state.set_actor(now, actor, changes))
     }
 
     async fn paused_actors(&self) -> Result<Vec<ActorName>, StoreError> {
@@ -232,7 +241,7 @@ impl Store for MemoryStore {
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>, StoreError> {
-        Ok(self.verb(|state, _| state.job(id)))
+        Ok(self.verb(|state, now| state.job(now, id)))
     }
 
     async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>, StoreError> {
@@ -240,7 +249,7 @@ impl Store for MemoryStore {
     }
 
     async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, StoreError> {
-        self.verb(|state, _| state.jobs(&filter))
+        self.verb(|state, now| state.jobs(now, &filter))
     }
 
     async fn events(&self, after: Option<EventCursor>, limit: u32) -> Result<EventPage, StoreError> {
@@ -252,7 +261,7 @@ impl Store for MemoryStore {
     }
 
     async fn set_setting(&self, setting: Setting) -> Result<(), StoreError> {
-        self.verb(|state, _| state.set_setting(setting))
+        self.verb(|state, now| state.set_setting(now, setting))
     }
 
     async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
@@ -260,7 +269,7 @@ impl Store for MemoryStore {
     }
 
     async fn endings(&self, ids: Vec<JobId>) -> Result<Vec<Ending>, StoreError> {
-        Ok(self.verb(|state, _| state.endings(&ids)))
+        Ok(self.verb(|state, now| state.endings(now, &ids)))
     }
 
     async fn queues(&self) -> Result<Vec<QueueSummary>, StoreError> {

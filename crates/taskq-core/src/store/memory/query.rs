@@ -1,5 +1,6 @@
 //! What operators ask.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
@@ -11,14 +12,16 @@ use super::super::{
 };
 use super::state::{Lane, State};
 use super::workers::Session;
-use crate::model::{ActorName, AttemptRecord, Epoch, JobId, JobRecord, QueueName, Status, WorkerId};
+use crate::model::{ActorName, AttemptRecord, Epoch, JobId, JobRecord, Json, QueueName, Status, WorkerId};
 
 /// The longest page of jobs.
 const PAGE_LIMIT: u32 = 1_000;
+/// How many archived jobs a page looks at.
+const ARCHIVED_LOOKED_AT: usize = 100_000;
 
 impl State {
-    pub(super) fn job(&self, id: JobId) -> Option<JobRecord> {
-        self.jobs.get(&id).map(|job| self.shown(job))
+    pub(super) fn job(&self, now: Timestamp, id: JobId) -> Option<JobRecord> {
+        self.record(id).map(|job| self.shown(now, job))
     }
 
     pub(super) fn attempts(&self, id: JobId) -> Vec<AttemptRecord> {
@@ -26,33 +29,37 @@ impl State {
         self.attempts.range(range).map(|(_, attempt)| attempt.clone()).collect()
     }
 
-    pub(super) fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobRecord>, StoreError> {
+    pub(super) fn jobs(&self, now: Timestamp, filter: &JobFilter) -> Result<Vec<JobRecord>, StoreError> {
         if !(1..=PAGE_LIMIT).contains(&filter.limit) {
             return Err(StoreError::invalid(format!("limit is not between 1 and {PAGE_LIMIT}")));
         }
         let below = filter.before.map_or(Bound::Unbounded, Bound::Excluded);
-        let newest_first = self.jobs.range((Bound::Unbounded, below)).rev().map(|(_, job)| job);
+        let archived = self.archive.range((Bound::Unbounded, below)).rev().take(ARCHIVED_LOOKED_AT);
+        let mut newest_first: Vec<&JobRecord> =
+            self.jobs.range((Bound::Unbounded, below)).rev().chain(archived).map(|(_, job)| job).collect();
+        newest_first.sort_by_key(|job| Reverse(job.id));
         let asked = |job: &&JobRecord| {
             filter.status.is_none_or(|status| job.status == status)
                 && filter.queue.as_ref().is_none_or(|queue| job.queue == *queue)
                 && filter.actor.as_ref().is_none_or(|actor| job.actor == *actor)
         };
-        Ok(newest_first.filter(asked).take(filter.limit as usize).map(|job| self.shown(job)).collect())
+        let page = newest_first.into_iter().filter(asked).take(filter.limit as usize);
+        Ok(page.map(|job| self.shown(now, job)).collect())
     }
 
-    fn shown(&self, job: &JobRecord) -> JobRecord {
+    fn shown(&self, now: Timestamp, job: &JobRecord) -> JobRecord {
         let cancel_requested = job.status == Status::Running && self.cancelling.contains(&job.id);
-        JobRecord { cancel_requested, ..job.clone() }
+        JobRecord { cancel_requested, result: kept_result(now, job), ..job.clone() }
     }
 
-    pub(super) fn endings(&self, ids: &[JobId]) -> Vec<Ending> {
+    pub(super) fn endings(&self, now: Timestamp, ids: &[JobId]) -> Vec<Ending> {
         let ending = |job: &JobRecord| Ending {
             id: job.id,
             status: job.status,
-            result: job.result.clone(),
+            result: kept_result(now, job),
             error: job.error.clone(),
         };
-        ids.iter().filter_map(|id| self.jobs.get(id)).map(ending).collect()
+        ids.iter().filter_map(|id| self.record(*id)).map(ending).collect()
     }
 
     pub(super) fn queues(&self, now: Timestamp) -> Vec<QueueSummary> {
@@ -140,6 +147,12 @@ impl State {
     fn alive_sessions(&self, now: Timestamp) -> impl Iterator<Item = &Session> {
         self.workers.values().filter(move |session| session.is_alive(now))
     }
+}
+
+/// What is left of a job's result. No sweep takes it away in the archive, so there its stamp decides.
+fn kept_result(now: Timestamp, job: &JobRecord) -> Option<Json> {
+    let is_gone = job.archived_at.is_some() && job.result_expires_at.is_some_and(|at| at <= now);
+    job.result.clone().filter(|_| !is_gone)
 }
 
 /// How long it is from now until a moment; zero when it has passed.

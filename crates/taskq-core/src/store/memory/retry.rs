@@ -20,6 +20,7 @@ impl State {
     }
 
     fn retry_one(&mut self, now: Timestamp, id: JobId) -> Retried {
+        self.bring_back(id);
         let outcome = match self.jobs.get(&id) {
             None => RetryOutcome::NotFound,
             Some(job) if !job.status.is_terminal() => RetryOutcome::Unfinished,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::Turn;
+use super::archive::{Finished, HotPeriods};
 use super::clock::later;
 use super::events::Events;
 use super::hints::Hints;
@@ -54,6 +55,11 @@ pub(super) struct State {
     pub(super) deadlines: BTreeSet<(Timestamp, JobId)>,
     /// Results that are kept for a time.
     pub(super) results: BTreeSet<(Timestamp, JobId)>,
+    /// Finished jobs that are not archived yet, by when they will be.
+    pub(super) finished: Finished,
+    /// Finished jobs whose hot period was over.
+    pub(super) archive: BTreeMap<JobId, JobRecord>,
+    pub(super) hot: HotPeriods,
     pub(super) events: Events,
     pub(super) hooks: BTreeMap<HookName, Hook>,
     pub(super) settings: Settings,
@@ -112,6 +118,9 @@ impl State {
             leader: Leader::default(),
             deadlines: BTreeSet::new(),
             results: BTreeSet::new(),
+            finished: Finished::default(),
+            archive: BTreeMap::new(),
+            hot: HotPeriods::default(),
             events: Events::default(),
             hooks: BTreeMap::new(),
             settings: Settings::default(),
@@ -170,13 +179,16 @@ impl State {
             job.result_expires_at = Some(expires_at);
             self.results.insert((expires_at, id));
         }
+        self.stamp(id);
     }
 
-    /// Removes a job that has ended, and its attempts.
+    /// Removes a job that has ended, on whichever side it is, and its attempts.
     pub(super) fn remove(&mut self, id: JobId) {
         if let Some(expires_at) = self.jobs.remove(&id).and_then(|job| job.result_expires_at) {
             self.results.remove(&(expires_at, id));
         }
+        self.archive.remove(&id);
+        self.finished.remove(id);
         self.cohorts.remove(&id);
         self.cancelling.remove(&id);
         let attempts: Vec<_> =
@@ -224,6 +236,7 @@ impl State {
     /// attempts, to which the one that ended it is added.
     pub(super) fn reopen(&mut self, id: JobId, now: Timestamp) {
         self.cancelling.remove(&id);
+        self.finished.remove(id);
         let job = self.indexed(id);
         let last = last_attempt(job);
         job.status = Status::Pending;

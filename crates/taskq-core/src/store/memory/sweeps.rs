@@ -12,6 +12,7 @@ use super::super::{
     Count, DEFAULT_EVENT_RETENTION_BATCH_SIZE, LeaderEpoch, LookFrom, StoreError, Sweep, SweepCall, SweepDue,
     SweepKey, SweepNote, SweepProbe, SweepSummary, Swept,
 };
+use super::archive::next_month;
 use super::clock::later;
 use super::query::until;
 use super::state::State;
@@ -56,6 +57,10 @@ enum Row {
     Job(JobId),
     Worker(WorkerId),
     Event(EventCursor),
+    /// A month of the archive, by its first moment.
+    Month(Timestamp),
+    /// Every finished job.
+    Stamps,
     Key(ActorName, IdempotencyKey),
 }
 
@@ -109,11 +114,18 @@ impl State {
         if sweep == Sweep::Reclaim {
             return Err(StoreError::invalid("reclaim has a call of its own"));
         }
-        let limit = call.limit as usize;
+        if sweep == Sweep::Restamp {
+            return Ok(self.restamp(call.limit as usize));
+        }
+        let limit = if sweep == Sweep::ArchiveExpiry { 1 } else { call.limit as usize };
         // One more, to know when the next is due.
         let mut rows = self.waiting(sweep, call.after.as_ref(), self.keep(call.period), limit + 1);
         let due = rows.iter().take(limit).take_while(|waiting| waiting.is_due(now)).count();
         let next = rows.get(due).and_then(|waiting| waiting.due_at);
+        let is_more = match sweep {
+            Sweep::ArchiveExpiry => next.is_some_and(|due_at| due_at <= now),
+            _ => due == limit,
+        };
         rows.truncate(due);
         for waiting in &rows {
             self.sweep_row(now, sweep, waiting.row.clone());
@@ -121,7 +133,7 @@ impl State {
         let reached = rows.pop().map(|waiting| waiting.key).or_else(|| call.after.clone());
         Ok(Swept {
             rows: due as u64,
-            more: due == limit,
+            more: is_more,
             due_in: next.filter(|_| has_an_order(sweep)).and_then(|due_at| due_in(sweep, due_at, now)),
             reached: reached.filter(|_| has_an_order(sweep)),
             problems: 0,
@@ -159,6 +171,19 @@ impl State {
                 };
                 in_order(self.expiries().map(key).filter(behind), most)
             }
+            Sweep::Archive => self.finished.iter().map(job).filter(behind).take(most).collect(),
+            Sweep::ArchiveExpiry => {
+                let keep = self.settings.archive_retention_period;
+                let month = |month: Timestamp| {
+                    let due_at = (!keep.is_zero()).then(|| later(next_month(month), keep));
+                    Waiting::new(month, due_at, &"", Row::Month(month))
+                };
+                in_order(self.archive_months().into_iter().map(month), most)
+            }
+            Sweep::Restamp => {
+                let stamps = |at| Waiting::new(at, Some(at), &"", Row::Stamps);
+                self.restamp_due().map(stamps).into_iter().take(most).collect()
+            }
             Sweep::MarkLost => in_order(self.leases().map(worker), most),
             Sweep::Reclaim => in_order(self.unreclaimed().map(worker), most),
             Sweep::Workers => in_order(self.forgettable().map(worker), most),
@@ -170,6 +195,8 @@ impl State {
             (Sweep::Promote, Row::Job(id)) => self.ready(id),
             (Sweep::Deadlines, Row::Job(id)) => self.expire(id, now),
             (Sweep::Results, Row::Job(id)) => self.drop_result(id),
+            (Sweep::Archive, Row::Job(id)) => self.archive(id, now),
+            (_, Row::Month(month)) => self.drop_month(month),
             (Sweep::MarkLost, Row::Worker(id)) => self.lose(id),
             (Sweep::Workers, Row::Worker(id)) => {
                 self.workers.remove(&id);
@@ -178,7 +205,7 @@ impl State {
             (_, Row::Key(actor, key)) => {
                 self.keys.remove(&(actor, key));
             }
-            (sweep, Row::Job(_) | Row::Worker(_)) => unreachable!("{sweep:?} has no such rows"),
+            (sweep, Row::Job(_) | Row::Worker(_) | Row::Stamps) => unreachable!("{sweep:?} has no such rows"),
         }
     }
 
@@ -223,6 +250,7 @@ impl State {
         let oldest = waiting.first().and_then(|waiting| waiting.due_at);
         let backlog = match sweep {
             Sweep::Reclaim => self.unreclaimed_jobs(),
+            Sweep::Restamp if oldest.is_some() => self.finished.iter().count(),
             _ => waiting.len(),
         };
         SweepSummary {
@@ -262,7 +290,10 @@ fn due_in(sweep: Sweep, due_at: Timestamp, now: Timestamp) -> Option<Duration> {
 
 /// Whether a sweep takes rows in an order of time, so that it can go on behind a key.
 const fn has_an_order(sweep: Sweep) -> bool {
-    !matches!(sweep, Sweep::MarkLost | Sweep::Reclaim | Sweep::Workers)
+    !matches!(
+        sweep,
+        Sweep::MarkLost | Sweep::Reclaim | Sweep::Workers | Sweep::ArchiveExpiry | Sweep::Restamp
+    )
 }
 
 /// How long the leader's process keeps events, as it wrote that down.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::{Setting, StoreError};
+use super::super::{ActorChanges, MIN_HOT_PERIOD, PruneCall, Setting, StoreError};
 use super::clock::whole_micros_of;
 use crate::model::{
     JobId, Json, NewJob, OnFinished, Outcome, PAYLOAD_LIMIT, RESULT_LIMIT, Schedule, check_name,
@@ -118,15 +118,48 @@ pub(super) fn batch(limit: u32) -> Result<(), StoreError> {
 pub(super) fn setting(setting: Setting) -> Result<(), StoreError> {
     let problem = match setting {
         Setting::EventLevel(_) => return Ok(()),
-        Setting::EventRetentionPeriod(span) | Setting::ResultTtl(span) => {
+        Setting::EventRetentionPeriod(span)
+        | Setting::ResultTtl(span)
+        | Setting::ArchiveRetentionPeriod(span) => {
             (span > DELAY_LIMIT).then_some("is longer than 36,600 days")
         }
+        Setting::HotPeriod(span) | Setting::FailedHotPeriod(span) => hot_period_problem(span),
         Setting::EventRetentionBatchSize(size) => {
             (!(1..=BATCH_LIMIT).contains(&size)).then_some("is not a whole number from 1 to 100,000")
         }
     };
     problem
         .map_or(Ok(()), |problem| Err(StoreError::invalid(format!("setting {}: {problem}", setting.name()))))
+}
+
+/// Checks which jobs are to be deleted.
+pub(super) fn prune(call: &PruneCall) -> Result<(), StoreError> {
+    if call.older_than > DELAY_LIMIT {
+        return Err(StoreError::invalid("older_than is not between 0 and 36,600 days"));
+    }
+    match call.jobs.statuses.iter().find(|status| !status.is_terminal()) {
+        Some(status) => Err(StoreError::invalid(format!("jobs that are {status} have not ended"))),
+        None => Ok(()),
+    }
+}
+
+/// Checks what is set for an actor.
+pub(super) fn actor_changes(changes: &ActorChanges) -> Result<(), StoreError> {
+    let given = [("hot_period", changes.hot_period), ("failed_hot_period", changes.failed_hot_period)];
+    for (name, change) in given {
+        if let Some(problem) = change.flatten().and_then(hot_period_problem) {
+            return Err(StoreError::invalid(format!("{name}: {problem}")));
+        }
+    }
+    Ok(())
+}
+
+fn hot_period_problem(span: Duration) -> Option<&'static str> {
+    if span < MIN_HOT_PERIOD {
+        Some("is shorter than 1 minute")
+    } else {
+        (span > DELAY_LIMIT).then_some("is longer than 36,600 days")
+    }
 }
 
 /// Checks that a document is an object.

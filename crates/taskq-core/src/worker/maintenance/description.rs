@@ -68,6 +68,28 @@ pub(super) const SWEEPS: [Description; Sweep::ALL.len()] = [
         batch: 10_000,
         timeout: TIMEOUT,
     },
+    // Before jobs are archived by stamps that are about to change.
+    Description {
+        sweep: Sweep::Restamp,
+        cadence: Duration::from_secs(5),
+        punctual: false,
+        batch: 1_000,
+        timeout: TIMEOUT,
+    },
+    Description {
+        sweep: Sweep::Archive,
+        cadence: Duration::from_secs(5),
+        punctual: false,
+        batch: 1_000,
+        timeout: TIMEOUT,
+    },
+    Description {
+        sweep: Sweep::ArchiveExpiry,
+        cadence: Duration::from_mins(1),
+        punctual: false,
+        batch: 1,
+        timeout: TIMEOUT,
+    },
     Description {
         sweep: Sweep::IdempotencyKeys,
         cadence: Duration::from_mins(1),

@@ -10,7 +10,7 @@ use taskq_testkit::{Options, PgSource, PrivateServer, TestDatabase, wait_until};
 
 use crate::database::{PATIENCE, client, empty, migrated};
 
-const CHECKS: [&str; 14] = [
+const CHECKS: [&str; 15] = [
     "schema",
     "grants",
     "settings",
@@ -23,6 +23,7 @@ const CHECKS: [&str; 14] = [
     "prepared",
     "slots",
     "sweeps",
+    "archive",
     "unserved",
     "events",
 ];
@@ -99,6 +100,52 @@ async fn a_schema_that_is_missing_or_of_another_version_is_no_diagnosis() {
     assert!(matches!(newer, StoreError::Schema(SchemaProblem::TooNew { .. })), "{newer}");
     let nobody = doctor("postgres://localhost:1/nothing").examine().await.unwrap_err();
     assert!(matches!(nobody, StoreError::Unavailable { .. }), "{nobody}");
+}
+
+#[tokio::test]
+async fn a_month_that_is_detached_is_told() {
+    let problem = fires(
+        "archive",
+        "CREATE TABLE taskq.jobs_archive_2999_01 (LIKE taskq.jobs_archive INCLUDING ALL)",
+        "ALTER TABLE taskq.jobs_archive ATTACH PARTITION taskq.jobs_archive_2999_01
+             FOR VALUES FROM ('2999-01-01 00:00:00+00') TO ('2999-02-01 00:00:00+00')",
+    )
+    .await;
+    assert!(problem.message.contains("jobs_archive_2999_01"), "{problem:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_the_archive_has_already_is_told() {
+    let problem = fires(
+        "archive",
+        "CREATE TABLE taskq.jobs_archive_2999_01 PARTITION OF taskq.jobs_archive
+             FOR VALUES FROM ('2999-01-01 00:00:00+00') TO ('2999-02-01 00:00:00+00');
+         INSERT INTO taskq.jobs (id, created_at, scheduled_at, status, queue, actor, payload, finished_at, prune_at)
+         SELECT gen_random_uuid(), now(), now(), 'succeeded', 'q', 'a', '1', now(), now() - interval '1 hour';
+         INSERT INTO taskq.jobs_archive (id, created_at, priority, max_attempts, payload_version, scheduled_at, claim_epoch,
+             status, attempt, finished_at, archived_at, queue, actor, cohort, payload)
+         SELECT id, now(), 0, 1, 1, now(), 1, 'failed', 1, '2999-01-05', now(), 'q', 'a', '', '0' FROM taskq.jobs;
+         INSERT INTO taskq.sweeps (sweep, epoch, reached_at) VALUES ('archive', 1, now())",
+        "DELETE FROM taskq.jobs",
+    )
+    .await;
+    assert!(
+        problem.message.contains("1 finished jobs") && problem.message.contains("already"),
+        "{problem:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_job_that_the_archive_passed_over_is_told() {
+    let problem = fires(
+        "archive",
+        "INSERT INTO taskq.jobs (id, created_at, scheduled_at, status, queue, actor, payload, finished_at, prune_at)
+         SELECT gen_random_uuid(), now(), now(), 'succeeded', 'q', 'a', '1', now(), now() - interval '1 hour';
+         INSERT INTO taskq.sweeps (sweep, epoch, reached_at) VALUES ('archive', 1, now())",
+        "DELETE FROM taskq.jobs",
+    )
+    .await;
+    assert!(problem.message.contains("passed over"), "{problem:?}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The schema's functions as any client calls them.
 
+mod archive;
 mod claim;
 mod complete;
 mod cost;

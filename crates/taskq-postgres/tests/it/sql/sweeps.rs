@@ -18,7 +18,7 @@ struct Ordered {
     rows: &'static str,
 }
 
-const ORDERED: [Ordered; 5] = [
+const ORDERED: [Ordered; 6] = [
     Ordered {
         sweep: "promote",
         function: "promote",
@@ -51,6 +51,12 @@ const ORDERED: [Ordered; 5] = [
         rows: "INSERT INTO taskq.idempotency_keys
                SELECT 'a', gen_random_uuid()::text, gen_random_uuid(), $due FROM generate_series(1, $rows) n",
     },
+    Ordered {
+        sweep: "archive",
+        function: "sweep_archive",
+        rows: "INSERT INTO taskq.jobs (id, created_at, scheduled_at, status, queue, actor, payload, finished_at, prune_at)
+               SELECT gen_random_uuid(), now(), now(), 'succeeded', 'q', 'a', '1', now(), $due FROM generate_series(1, $rows) n",
+    },
 ];
 
 impl Ordered {
@@ -75,12 +81,12 @@ impl Ordered {
 }
 
 #[derive(Clone, Copy)]
-struct Leader {
-    worker: Uuid,
-    epoch: i64,
+pub(crate) struct Leader {
+    pub(crate) worker: Uuid,
+    pub(crate) epoch: i64,
 }
 
-async fn leader(scene: &Scene) -> Leader {
+pub(crate) async fn leader(scene: &Scene) -> Leader {
     let worker = scene.worker(1).await;
     let lead = "SELECT epoch FROM taskq.heartbeat($1, '1 hour', NULL, '1 hour') WHERE kind = 'leader'";
     Leader { worker, epoch: scene.client.query_one(lead, &[&worker]).await.unwrap().get(0) }
@@ -97,7 +103,7 @@ async fn scene() -> Scene {
     scene
 }
 
-async fn buffers(client: &Client, call: &str) -> i64 {
+pub(crate) async fn buffers(client: &Client, call: &str) -> i64 {
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) SELECT * FROM taskq.{call}");
     let plan: Value = client.query_one(explain.as_str(), &[]).await.unwrap().get(0);
     let number = |name: &str| plan[0]["Plan"][name].as_i64().unwrap();
@@ -114,7 +120,7 @@ async fn cost(client: &Client, call: &str) -> i64 {
 }
 
 /// Rows of a sweep's answer: how many it changed, whether there may be more, its problems.
-async fn sweep(scene: &Scene, call: &str) -> (i64, bool, i64, Option<String>) {
+pub(crate) async fn sweep(scene: &Scene, call: &str) -> (i64, bool, i64, Option<String>) {
     let sql = format!("SELECT swept, more, problems, problem FROM taskq.{call}");
     let row = scene.client.query_one(sql.as_str(), &[]).await.unwrap();
     (row.get(0), row.get(1), row.get(2), row.get(3))
@@ -124,6 +130,12 @@ async fn sweep(scene: &Scene, call: &str) -> (i64, bool, i64, Option<String>) {
 async fn a_sweep_without_anything_to_do_reads_next_to_nothing() {
     let scene = scene().await;
     let leader = leader(&scene).await;
+    // A year of the archive.
+    for ago in 1..=12 {
+        let month = format!("now() - interval '{ago} months'");
+        let make = format!("SELECT taskq.make_archive_month('{}', {}, {month})", leader.worker, leader.epoch);
+        assert_eq!(scene.value::<Option<String>>(&make).await, None);
+    }
     // Plans are made when nothing is there.
     for sweep in ORDERED {
         cost(&scene.client, &sweep.call(leader, 1_000)).await;
@@ -139,12 +151,12 @@ async fn a_sweep_without_anything_to_do_reads_next_to_nothing() {
             assert!(read <= NOTHING_TO_DO, "{call}: {read} buffers");
         }
     }
-    for function in ["mark_lost", "reclaim", "forget_workers"] {
+    for function in ["mark_lost", "reclaim", "forget_workers", "expire_archive", "sweep_restamp"] {
         let call = format!("{function}('{}', {}, 1000)", leader.worker, leader.epoch);
         let read = cost(&scene.client, &call).await;
         assert!(read <= NOTHING_TO_DO, "{call}: {read} buffers");
     }
-    for sweep in ["mark_lost", "reclaim", "workers"] {
+    for sweep in ["mark_lost", "reclaim", "workers", "archive_expiry", "restamp"] {
         let probe = json!([{"sweep": sweep, "from": "start"}]);
         let call = format!("sweeps_due('{}', {}, '{probe}')", leader.worker, leader.epoch);
         let read = cost(&scene.client, &call).await;
@@ -166,6 +178,7 @@ async fn the_oracle_sees_the_indexes_go() {
         "jobs_result_expiry_idx",
         "job_events_occurred_at_idx",
         "idempotency_keys_expires_at_idx",
+        "jobs_finished_idx",
     ] {
         scene.run(&format!("DROP INDEX taskq.{index}")).await;
     }
@@ -393,6 +406,9 @@ async fn a_setting_that_makes_no_sense_is_named() {
         ("event_retention_batch_size", "1.5", "from 1 to 100000"),
         ("event_retention_batch_size", "\"many\"", "is not a number"),
         ("result_ttl", "\"-1 s\"", "is negative"),
+        ("hot_period", "\"59 s\"", "shorter than 1 minute"),
+        ("failed_hot_period", "\"40000 days\"", "longer than 36600 days"),
+        ("archive_retention_period", "\"-1 day\"", "is negative"),
         ("event_level", "\"some\"", "\"notable\""),
         ("colour", "1", "there is no such setting"),
     ] {
