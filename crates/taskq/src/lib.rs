@@ -196,6 +196,27 @@
 
 mod connect;
 
+/// The guide, whose snippets are tests.
+#[cfg(doctest)]
+mod guide {
+    macro_rules! pages {
+        ($($name:ident: $file:literal),* $(,)?) => {
+            $(#[doc = include_str!(concat!("../../../docs/guide/", $file))] mod $name {})*
+        };
+    }
+    pages! {
+        first_job: "first-job.md",
+        retries: "retries.md",
+        scheduling: "scheduling.md",
+        transactions: "transactions.md",
+        idempotency: "idempotency.md",
+        cancellation: "cancellation.md",
+        testing: "testing.md",
+        deployment: "deployment.md",
+        poolers: "poolers.md",
+    }
+}
+
 /// What most programs need.
 pub mod prelude {
     pub use crate::{Client, Context, Handler, Job, JobError, JobHandle, JobResult, TaskQ, Worker};

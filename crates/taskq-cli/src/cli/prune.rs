@@ -17,7 +17,10 @@ Deletes jobs that have ended, with their payloads, results and attempts, whether
 do so regularly: the leader archives finished jobs after their hot period and drops each month of the archive after \
 archive_retention_period. It goes through the jobs in batches, oldest first, each committed by itself, and can be repeated.
 
-An idempotency key outlives its job: an enqueue with it is answered that there was one, until the key expires.")]
+An idempotency key outlives its job: an enqueue with it is answered that there was one, until the key expires.
+
+Example:
+  taskq prune --older-than 30d --queue mail --dry-run")]
 pub(crate) struct PruneArgs {
     /// Only jobs that ended at least so long ago, such as 30d.
     #[arg(long, value_name = "DURATION", value_parser = parse::duration)]

@@ -33,8 +33,8 @@ pub(super) fn page() -> String {
     page.push_str(
         "\nThe other variables: `COLUMNS` is how wide tables may be where there is no terminal; `TASKQ_PG` says which \
          PostgreSQL `taskq dev`, `demo` and `bench` start: `auto`, `fetch` or the directory of its programs.\n\n\
-         What the database itself keeps, for every worker: `SELECT taskq.set_setting(NAME, VALUE)` sets `event_level`, \
-         `event_retention_period`, `event_retention_batch_size` and `result_ttl`; `taskq leader` shows them.\n\n\
+         What the database itself keeps, for every worker, `taskq leader` lists with its value; `SELECT taskq.set_setting(NAME, \
+         VALUE)` changes it at once.\n\n\
          ## A file\n\n```toml\n",
     );
     page.push_str(crate::config::EXAMPLE_FILE);

@@ -7,6 +7,7 @@ mod connection;
 mod death;
 mod demo;
 mod foreign;
+mod guide;
 mod harness;
 mod idempotency;
 mod input;

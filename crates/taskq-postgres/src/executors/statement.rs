@@ -43,7 +43,7 @@ impl<T, E> Statement<T, E> {
     /// Reads the answer.
     ///
     /// # Errors
-    /// What the call itself fails with, and [`StoreError::Answer`] for a text that is no answer.
+    /// What the call itself fails with, and [`StoreError::Answer`](taskq_core::store::StoreError::Answer) for a text that is no answer.
     pub fn answered(self, answer: &str) -> Result<T, E> {
         (self.read)(answer)
     }

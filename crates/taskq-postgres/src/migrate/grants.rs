@@ -121,6 +121,7 @@ impl Migrator {
         if !owns {
             return Err(not_the_owner(&owner, self.schema.as_str()).into());
         }
+        link.check_session()?;
         link.lock(self.patience).await?;
         Ok(link)
     }

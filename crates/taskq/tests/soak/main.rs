@@ -18,5 +18,6 @@ mod outages;
 mod rate;
 mod scene;
 mod shutdown;
+mod steady;
 mod stopped;
 mod sweeps;
