@@ -11,6 +11,8 @@ use tokio::sync::Mutex;
 use super::{doctor, examine};
 use crate::database::migrated;
 
+/// The request of a client that would rather encrypt.
+const ENCRYPTION: [u8; 4] = 80_877_103_u32.to_be_bytes();
 /// What a server says when it waits for the client.
 const READY: u8 = b'Z';
 
@@ -30,14 +32,19 @@ async fn message(from: &mut TcpStream) -> io::Result<(u8, Vec<u8>)> {
     Ok((bytes[0], bytes))
 }
 
-/// Reads the message with which a client begins, which has no kind.
+/// Reads the message with which a client begins, which has no kind. Nothing is encrypted here.
 async fn startup(from: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 4];
-    from.read_exact(&mut bytes).await?;
-    let length = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
-    bytes.resize(length, 0);
-    from.read_exact(&mut bytes[4..]).await?;
-    Ok(bytes)
+    loop {
+        let mut bytes = vec![0; 4];
+        from.read_exact(&mut bytes).await?;
+        let length = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+        bytes.resize(length, 0);
+        from.read_exact(&mut bytes[4..]).await?;
+        if bytes[4..] != ENCRYPTION {
+            return Ok(bytes);
+        }
+        from.write_all(b"N").await?;
+    }
 }
 
 impl Upstream {
