@@ -11,6 +11,7 @@ trap 'stopping=yes' TERM INT
 trap 'rm -rf "$files"' EXIT
 
 # call SQL [NAME=VALUE...]: prints the rows, fields apart by a unit separator. Fails with the SQLSTATE in $files/error.
+# One statement in a connection of its own: a pooler in transaction mode may stand in between.
 call() {
     local sql=$1 variable options=()
     shift
