@@ -24,7 +24,8 @@ use self::record::{Facts, Record};
 use super::leader::{Fence, SLEEP_MAX};
 use super::overrides::Overrides;
 use super::reach::{Gate, Reach};
-use crate::store::{LookFrom, StoreError, Sweep, SweepCall, SweepDue, SweepProbe, Swept};
+use crate::model::WorkerId;
+use crate::store::{LeaderEpoch, LookFrom, StoreError, Sweep, SweepCall, SweepDue, SweepProbe, Swept};
 
 /// Sweeps whose next look is this close are asked about together.
 const TOGETHER: Duration = Duration::from_millis(200);
@@ -227,7 +228,7 @@ impl Sweeps {
         let began = Instant::now();
         let call = async {
             let (leader, epoch) = fence.pass()?;
-            let call = progress.bounded(&SweepCall::new(leader, epoch, progress.batch.size()));
+            let call = progress.call(leader, epoch);
             match sweep {
                 Sweep::Reclaim => self.reclaim.run(fence, call).await,
                 _ => fence.call(sweep.as_str(), fence.store().sweep(sweep, call)).await,
@@ -374,12 +375,13 @@ impl Progress {
         self.next_look = Some(now + wait);
     }
 
-    fn bounded(&self, call: &SweepCall) -> SweepCall {
+    /// Its next batch.
+    fn call(&self, leader: WorkerId, epoch: LeaderEpoch) -> SweepCall {
         SweepCall {
             timeout: Some(self.description.timeout),
             after: self.floor.key().cloned(),
             period: self.overrides.event_retention_period,
-            ..call.clone()
+            ..SweepCall::new(leader, epoch, self.batch.size())
         }
     }
 
