@@ -55,7 +55,7 @@ impl Hub {
     }
 
     /// Subscribes, and starts to listen if nobody does yet.
-    pub(crate) fn subscribe(&self, control: &Session, engine: &Handle) -> Wakes {
+    pub(crate) fn subscribe(&self, claim: &Session, engine: &Handle) -> Wakes {
         let wakes = Wakes::new(self.0.hints.subscribe());
         let mut state = self.state();
         if state.healthy {
@@ -65,7 +65,7 @@ impl Hub {
             self.tell(Wake::Silence);
         }
         if state.listener.is_none() {
-            let task = engine.spawn(listen(self.clone(), control.clone()));
+            let task = engine.spawn(listen(self.clone(), claim.clone()));
             state.listener = Some(task.abort_handle());
         }
         wakes
@@ -115,13 +115,13 @@ impl Hub {
     }
 }
 
-/// Listens on the control connection, whichever that is at the time; the session paces the attempts.
-async fn listen(hub: Hub, control: Session) {
+/// Listens on the connection that claims, whichever that is at the time; the session paces the attempts.
+async fn listen(hub: Hub, claim: Session) {
     let statement =
         format!("LISTEN \"{}\"; LISTEN \"{}\"; LISTEN \"{}\"", hub.0.ready, hub.0.due, hub.0.cancel);
     let mut told = false;
     loop {
-        match control.connection().await {
+        match claim.connection().await {
             // LISTEN belongs to a session, and this connection has none to itself.
             Ok(connection) if connection.is_pooled() => {
                 hub.state().silent = true;

@@ -39,11 +39,11 @@ const PLANNER: &[(&str, &str)] = &[
 pub(crate) enum Role {
     /// Enqueues and queries.
     Client,
-    /// Claims.
+    /// Claims, and hears what is to be claimed: a server process that has just passed a notification on is quick to claim.
     Claim,
     /// Settles.
     Settle,
-    /// Sessions, heartbeats, comparisons and notifications.
+    /// Sessions, heartbeats and comparisons.
     Control,
     /// The leader's sweeps.
     Sweep,

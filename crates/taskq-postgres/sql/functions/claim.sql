@@ -16,9 +16,9 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    actors text[] := "{schema}".check_claim(
+    session record := "{schema}".check_claim(
         worker, queues, array_fill(max_jobs, ARRAY[coalesce(cardinality(queues), 0)]), lease, oversample);
-    settings record;
+    actors text[] := session.actors;
     lane_queues text[];
     lane_actors text[];
     parts text[];
@@ -30,15 +30,14 @@ BEGIN
     IF actors = '{}' THEN
         RETURN;
     END IF;
-    settings := "{schema}".queue_settings(queues);
     SELECT array_agg(q.queue), array_agg(a.actor) INTO lane_queues, lane_actors
     FROM (SELECT DISTINCT u.queue FROM unnest(queues) u(queue)) q CROSS JOIN unnest(actors) a(actor)
-    WHERE (q.queue = ANY (settings.paused)) IS NOT TRUE AND (q.queue = ANY (settings.turning)) IS NOT TRUE;
-    IF settings.mixed IS NOT NULL THEN
+    WHERE (q.queue = ANY (session.paused)) IS NOT TRUE AND (q.queue = ANY (session.turning)) IS NOT TRUE;
+    IF session.mixed IS NOT NULL THEN
         PERFORM "{schema}".merge_cohorts(m.queue, actors, 500)
-        FROM unnest(settings.mixed) m(queue) WHERE (m.queue = ANY (settings.paused)) IS NOT TRUE;
+        FROM unnest(session.mixed) m(queue) WHERE (m.queue = ANY (session.paused)) IS NOT TRUE;
     END IF;
-    IF settings.turning IS NULL THEN
+    IF session.turning IS NULL THEN
         IF lane_queues IS NOT NULL THEN
             RETURN QUERY SELECT g.id, g.queue, g.actor, g.epoch, g.attempt, g.max_attempts, g.priority, g.payload,
                     g.payload_version, g.scheduled_at, g.schedule_to_close, g.start_to_close, g.fairness_key,
@@ -50,8 +49,8 @@ BEGIN
     -- A part is a queue in round_robin mode, or NULL: all those in strict order.
     SELECT array_agg(p.part ORDER BY p.place), array_agg(p.weight ORDER BY p.place) INTO parts, weights
     FROM (
-        SELECT t.queue AS part, 1 AS weight, random() AS place FROM unnest(settings.turning) t(queue)
-        WHERE (t.queue = ANY (settings.paused)) IS NOT TRUE
+        SELECT t.queue AS part, 1 AS weight, random() AS place FROM unnest(session.turning) t(queue)
+        WHERE (t.queue = ANY (session.paused)) IS NOT TRUE
         UNION ALL
         SELECT NULL, cardinality(lane_queues) / cardinality(actors), random() WHERE lane_queues IS NOT NULL
     ) p;

@@ -16,8 +16,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    actors text[] := "{schema}".check_claim(worker, queues, slots, lease, oversample);
-    settings record;
+    session record := "{schema}".check_claim(worker, queues, slots, lease, oversample);
+    actors text[] := session.actors;
     from_actor text;
     from_cohort text;
 BEGIN
@@ -29,10 +29,9 @@ BEGIN
     IF actors = '{}' THEN
         RETURN;
     END IF;
-    settings := "{schema}".queue_settings(queues);
     FOR nth IN 1 .. cardinality(queues) LOOP
-        CONTINUE WHEN queues[nth] = ANY (settings.paused);
-        IF queues[nth] = ANY (settings.turning) THEN
+        CONTINUE WHEN queues[nth] = ANY (session.paused);
+        IF queues[nth] = ANY (session.turning) THEN
             from_actor := turn_actors[nth];
             -- Behind that lane: no key has a control character.
             from_cohort := coalesce(turn_cohorts[nth], '') || E'\x01';
@@ -43,7 +42,7 @@ BEGIN
                 worker, queues[nth], actors, from_actor, from_cohort, slots[nth], lease);
             CONTINUE;
         END IF;
-        IF queues[nth] = ANY (settings.mixed) THEN
+        IF queues[nth] = ANY (session.mixed) THEN
             PERFORM "{schema}".merge_cohorts(queues[nth], actors, 500);
         END IF;
         RETURN QUERY SELECT * FROM "{schema}".claim_group(

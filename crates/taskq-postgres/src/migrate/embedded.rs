@@ -15,6 +15,8 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = files!("migrations":
     "01.00.00_05_pre_archive.sql",
     "01.00.00_06_pre_roles.sql",
     "01.00.00_09_pre_hooks.sql",
+    "01.00.00_10_pre_checks.sql",
+    "01.00.00_11_pre_checks_validated.sql",
 );
 
 /// Functions, by name.
@@ -87,7 +89,6 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "progress_problem.sql",
     "promote.sql",
     "prune.sql",
-    "queue_settings.sql",
     "reclaim.sql",
     "reclaim_rows.sql",
     "refuse.sql",

@@ -97,9 +97,9 @@ impl PostgresStore {
             statements: Statements::new(&options.schema),
             throttle: Throttle::default(),
             client: session(Role::Client, None),
-            claim: session(Role::Claim, None),
+            claim: session(Role::Claim, Some(hub.ear())),
             settle: session(Role::Settle, None),
-            control: session(Role::Control, Some(hub.ear())),
+            control: session(Role::Control, None),
             sweep: session(Role::Sweep, None),
             schema: options.schema,
         });
@@ -327,7 +327,7 @@ impl Store for PostgresStore {
     }
 
     fn wakes(&self) -> Wakes {
-        self.hub.subscribe(&self.calls.control, self.engine.handle())
+        self.hub.subscribe(&self.calls.claim, self.engine.handle())
     }
 
     fn runtime(&self) -> Option<tokio::runtime::Handle> {

@@ -340,7 +340,7 @@ async fn sessions_that_turn_out_to_be_shared_are_used_as_such_from_then_on() {
     }
     let admin = client(database.dsn()).await;
     let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
-        WHERE datname = current_database() AND application_name = 'taskq:control'";
+        WHERE datname = current_database() AND application_name = 'taskq:claim'";
     admin.query(end, &[]).await.unwrap();
     // The next connection is in the pooled mode.
     hear(&mut wakes, &Wake::Silence).await;

@@ -19,12 +19,13 @@ const REGISTERED: Axis = Axis {
         DECLARE
             own text := pg_get_functiondef('taskq.check_claim'::regproc);
             arguments text := pg_get_function_arguments('taskq.check_claim'::regproc);
-            names text := (SELECT string_agg(format('%I', name), ', ') FROM unnest(
-                (SELECT proargnames FROM pg_proc WHERE oid = 'taskq.check_claim'::regproc)) name);
+            names text := (SELECT string_agg(format('%I', p.proargnames[n]), ', ' ORDER BY n)
+                FROM pg_proc p, generate_series(1, p.pronargs) n WHERE p.oid = 'taskq.check_claim'::regproc);
         BEGIN
             EXECUTE replace(own, 'taskq.check_claim', 'taskq.check_own_claim');
-            EXECUTE format('CREATE OR REPLACE FUNCTION taskq.check_claim(%s) RETURNS text[] LANGUAGE sql VOLATILE AS %L', arguments,
-                format('SELECT taskq.check_own_claim(%s); SELECT array_agg(DISTINCT a) FROM taskq.workers w, unnest(w.actors) a', names));
+            EXECUTE format('CREATE OR REPLACE FUNCTION taskq.check_claim(%s) LANGUAGE sql VOLATILE AS %L', arguments,
+                format('SELECT (SELECT array_agg(DISTINCT a) FROM taskq.workers w, unnest(w.actors) a), o.paused, o.turning, o.mixed
+                    FROM taskq.check_own_claim(%s) o', names));
         END $$",
 };
 const UNSERVED: Axis = Axis {

@@ -18,7 +18,7 @@ async fn the_next_enqueue_is_picked_up_although_the_listener_has_ended() {
     warm_up.wait_timeout(WITHIN).await.unwrap();
 
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-               WHERE datname = current_database() AND application_name LIKE '%:control'";
+               WHERE datname = current_database() AND application_name LIKE '%:claim'";
     for _ in 0..3 {
         wait_until("the listener is there", WITHIN, async || {
             admin.query_one(end, &[]).await.unwrap().get::<_, i64>(0) == 1
