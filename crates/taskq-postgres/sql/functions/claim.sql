@@ -1,5 +1,5 @@
 -- Claims at most `max_jobs` ready jobs of the queues; jobs come in the order they should start.
--- Called by: workers in any language. Locks and indexes: see claim_group, claim_turns, start_turn, merge_cohorts.
+-- Called by: workers in any language. Locks and indexes: see claim_group, claim_lane, claim_turns, start_turn, merge_cohorts.
 -- Queues in strict order are claimed from together, in one order. Each queue in round_robin mode is claimed from by
 -- itself, and starts at a lane chosen by chance, since this call has no memory. Where both or several of these are named,
 -- each queue may have an equal part of `max_jobs`, and what some do not use goes to the others; the queues come in an
@@ -38,7 +38,13 @@ BEGIN
         FROM unnest(session.mixed) m(queue) WHERE (m.queue = ANY (session.paused)) IS NOT TRUE;
     END IF;
     IF session.turning IS NULL THEN
-        IF lane_queues IS NOT NULL THEN
+        IF cardinality(lane_queues) = 1 THEN
+            RETURN QUERY SELECT l.id, l.queue, l.actor, l.epoch, l.attempt, l.max_attempts, l.priority, l.payload,
+                    l.payload_version, l.scheduled_at, l.schedule_to_close, l.start_to_close, l.fairness_key,
+                    l.identity_key, l.metadata, l.tags, l.trace_context
+                FROM "{schema}".claim_lane(worker, lane_queues[1], lane_actors[1], max_jobs, lease) l
+                ORDER BY l.priority DESC, l.scheduled_at, l.id;
+        ELSIF lane_queues IS NOT NULL THEN
             RETURN QUERY SELECT g.id, g.queue, g.actor, g.epoch, g.attempt, g.max_attempts, g.priority, g.payload,
                     g.payload_version, g.scheduled_at, g.schedule_to_close, g.start_to_close, g.fairness_key,
                     g.identity_key, g.metadata, g.tags, g.trace_context

@@ -50,6 +50,7 @@ DECLARE
     missing bigint[];
     owed integer;
     slid bigint[];
+    took boolean := false;
     passes integer := 0;
 BEGIN
     LOOP
@@ -57,62 +58,52 @@ BEGIN
         heads := NULL;
         short := NULL;
         lost := false;
-        IF cardinality(lane_actors) = 1 THEN
-            SELECT ARRAY[1::bigint], ARRAY[want::bigint] INTO short, missing
-            FROM "{schema}".jobs j
-            WHERE j.queue = lane_queues[1] AND j.actor = lane_actors[1] AND j.cohort = '' AND j.status = 'pending'
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT 1;
-            EXIT WHEN short IS NULL;
-            owed := want;
-        ELSE
-            depth := least(ceil(want * oversample::float8 / cardinality(lane_actors))::integer, want);
-            deep := NULL;
-            known := 0;
-            LOOP
-                -- The heads of every lane; then of the lanes in `deep`, beside what is known of the others.
-                SELECT array_agg(q.lane), array_agg(q.tid), bool_or(q.jobs = depth AND q.is_deep AND depth < want),
-                    count(*) FILTER (WHERE NOT q.is_deep)
-                INTO lanes, heads, cut, found
+        depth := least(ceil(want * oversample::float8 / cardinality(lane_actors))::integer, want);
+        deep := NULL;
+        known := 0;
+        LOOP
+            -- The heads of every lane; then of the lanes in `deep`, beside what is known of the others.
+            SELECT array_agg(q.lane), array_agg(q.tid), bool_or(q.jobs = depth AND q.is_deep AND depth < want),
+                count(*) FILTER (WHERE NOT q.is_deep)
+            INTO lanes, heads, cut, found
+            FROM (
+                SELECT m.lane, m.tid, m.is_deep, count(*) OVER (PARTITION BY m.lane) AS jobs
                 FROM (
-                    SELECT m.lane, m.tid, m.is_deep, count(*) OVER (PARTITION BY m.lane) AS jobs
-                    FROM (
-                        SELECT l.lane, j.tid, j.priority, j.scheduled_at, j.id, true AS is_deep
-                        FROM unnest(lane_queues, lane_actors) WITH ORDINALITY l(queue, actor, lane)
-                        CROSS JOIN LATERAL (
-                            SELECT j.ctid AS tid, j.priority, j.scheduled_at, j.id FROM "{schema}".jobs j
-                            WHERE j.queue = l.queue AND j.actor = l.actor AND j.cohort = '' AND j.status = 'pending'
-                            ORDER BY j.priority DESC, j.scheduled_at, j.id
-                            LIMIT depth
-                        ) j
-                        WHERE deep IS NULL OR l.lane = ANY (deep)
-                        UNION ALL
-                        SELECT h.lane, h.tid, j.priority, j.scheduled_at, j.id, false
-                        FROM unnest(lanes, heads) h(lane, tid)
-                        CROSS JOIN LATERAL (
-                            SELECT j.priority, j.scheduled_at, j.id FROM "{schema}".jobs j
-                            WHERE j.ctid = h.tid AND j.status::text = 'pending'
-                        ) j
-                        WHERE h.lane <> ALL (deep)
-                        ORDER BY 3 DESC, 4, 5
-                        LIMIT want
-                    ) m
-                ) q;
-                lost := lost OR found < known AND coalesce(cardinality(heads), 0) < want;
-                EXIT WHEN cut IS NOT TRUE;
-                -- A lane all of whose rows are among the best may have more that are: once more, deeper, into such lanes.
-                SELECT array_agg(l.lane) INTO deep
-                FROM (
-                    SELECT h.lane FROM unnest(lanes) h(lane)
-                    WHERE deep IS NULL OR h.lane = ANY (deep)
-                    GROUP BY h.lane HAVING count(*) = depth
-                ) l;
-                known := cardinality(lanes) - cardinality(deep) * depth;
-                depth := least(depth * 4, want);
-            END LOOP;
-            CONTINUE WHEN lost AND heads IS NULL;
-            EXIT WHEN heads IS NULL;
-        END IF;
+                    SELECT l.lane, j.tid, j.priority, j.scheduled_at, j.id, true AS is_deep
+                    FROM unnest(lane_queues, lane_actors) WITH ORDINALITY l(queue, actor, lane)
+                    CROSS JOIN LATERAL (
+                        SELECT j.ctid AS tid, j.priority, j.scheduled_at, j.id FROM "{schema}".jobs j
+                        WHERE j.queue = l.queue AND j.actor = l.actor AND j.cohort = '' AND j.status = 'pending'
+                        ORDER BY j.priority DESC, j.scheduled_at, j.id
+                        LIMIT depth
+                    ) j
+                    WHERE deep IS NULL OR l.lane = ANY (deep)
+                    UNION ALL
+                    SELECT h.lane, h.tid, j.priority, j.scheduled_at, j.id, false
+                    FROM unnest(lanes, heads) h(lane, tid)
+                    CROSS JOIN LATERAL (
+                        SELECT j.priority, j.scheduled_at, j.id FROM "{schema}".jobs j
+                        WHERE j.ctid = h.tid AND j.status::text = 'pending'
+                    ) j
+                    WHERE h.lane <> ALL (deep)
+                    ORDER BY 3 DESC, 4, 5
+                    LIMIT want
+                ) m
+            ) q;
+            lost := lost OR found < known AND coalesce(cardinality(heads), 0) < want;
+            EXIT WHEN cut IS NOT TRUE;
+            -- A lane all of whose rows are among the best may have more that are: once more, deeper, into such lanes.
+            SELECT array_agg(l.lane) INTO deep
+            FROM (
+                SELECT h.lane FROM unnest(lanes) h(lane)
+                WHERE deep IS NULL OR h.lane = ANY (deep)
+                GROUP BY h.lane HAVING count(*) = depth
+            ) l;
+            known := cardinality(lanes) - cardinality(deep) * depth;
+            depth := least(depth * 4, want);
+        END LOOP;
+        CONTINUE WHEN lost AND heads IS NULL;
+        EXIT WHEN heads IS NULL;
 
         IF now IS NULL THEN
             -- The first candidates: from here the worker cannot be declared lost until this transaction ends.
@@ -129,28 +120,26 @@ BEGIN
         tids := NULL;
         late_lanes := NULL;
         slid := NULL;
-        IF heads IS NOT NULL THEN
-            SELECT array_agg(k.tid), count(*) = cardinality(heads) AND bool_and(k.live) INTO tids, complete
-            FROM (
+        SELECT array_agg(k.tid), count(*) = cardinality(heads) AND bool_and(k.live) INTO tids, complete
+        FROM (
+            SELECT j.ctid AS tid, coalesce(j.schedule_to_close > now, true) AS live FROM "{schema}".jobs j
+            WHERE j.ctid = ANY (heads) AND j.status::text = 'pending'
+            FOR NO KEY UPDATE OF j SKIP LOCKED
+        ) k;
+        IF complete IS NOT TRUE THEN
+            -- Which of them are ours, and what their lanes owe.
+            SELECT array_agg(k.tid) FILTER (WHERE k.live), coalesce(array_agg(k.tid) FILTER (WHERE k.tid IS NOT NULL), '{}'),
+                array_agg(h.lane) FILTER (WHERE NOT k.live), array_agg(h.lane) FILTER (WHERE k.tid IS NULL)
+            INTO tids, held, late_lanes, short
+            FROM unnest(heads, lanes) h(tid, lane)
+            LEFT JOIN LATERAL (
                 SELECT j.ctid AS tid, coalesce(j.schedule_to_close > now, true) AS live FROM "{schema}".jobs j
-                WHERE j.ctid = ANY (heads) AND j.status::text = 'pending'
+                WHERE j.ctid = h.tid AND j.status::text = 'pending'
                 FOR NO KEY UPDATE OF j SKIP LOCKED
-            ) k;
-            IF complete IS NOT TRUE THEN
-                -- Which of them are ours, and what their lanes owe.
-                SELECT array_agg(k.tid) FILTER (WHERE k.live), coalesce(array_agg(k.tid) FILTER (WHERE k.tid IS NOT NULL), '{}'),
-                    array_agg(h.lane) FILTER (WHERE NOT k.live), array_agg(h.lane) FILTER (WHERE k.tid IS NULL)
-                INTO tids, held, late_lanes, short
-                FROM unnest(heads, lanes) h(tid, lane)
-                LEFT JOIN LATERAL (
-                    SELECT j.ctid AS tid, coalesce(j.schedule_to_close > now, true) AS live FROM "{schema}".jobs j
-                    WHERE j.ctid = h.tid AND j.status::text = 'pending'
-                    FOR NO KEY UPDATE OF j SKIP LOCKED
-                ) k ON true;
-                owed := cardinality(short);
-                SELECT array_agg(s.lane), array_agg(s.jobs) INTO short, missing
-                FROM (SELECT u.lane, count(*) AS jobs FROM unnest(short) u(lane) GROUP BY u.lane) s;
-            END IF;
+            ) k ON true;
+            owed := cardinality(short);
+            SELECT array_agg(s.lane), array_agg(s.jobs) INTO short, missing
+            FROM (SELECT u.lane, count(*) AS jobs FROM unnest(short) u(lane) GROUP BY u.lane) s;
         END IF;
         IF short IS NOT NULL THEN
             SELECT tids || array_agg(t.tid) FILTER (WHERE t.live), array_agg(s.lane), late_lanes || array_agg(s.lane) FILTER (WHERE NOT t.live)
@@ -177,11 +166,7 @@ BEGIN
                         j.identity_key, j.metadata, j.tags, j.trace_context, NULL::text
                 )
                 SELECT c.* FROM claimed c ORDER BY c.priority DESC, c.scheduled_at, c.id;
-            IF tell THEN
-                INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
-                SELECT j.id, now, 'claimed', jsonb_build_object('epoch', j.claim_epoch, 'attempt', j.attempt, 'worker', worker)
-                FROM "{schema}".jobs j WHERE j.locked_by_worker = worker AND j.status = 'running' AND j.started_at = now;
-            END IF;
+            took := true;
             want := want - cardinality(tids);
             IF lease_end - now < lease / 2 THEN
                 UPDATE "{schema}".workers w SET lease_expires_at = now + lease WHERE w.id = worker;
@@ -205,5 +190,10 @@ BEGIN
         EXIT WHEN lane_queues IS NULL;
         passes := least(passes + CASE WHEN late_lanes IS NOT NULL THEN 1 ELSE 0 END, 2);
     END LOOP;
+    IF tell AND took THEN
+        INSERT INTO "{schema}".job_events (job_id, occurred_at, kind, detail)
+        SELECT j.id, now, 'claimed', jsonb_build_object('epoch', j.claim_epoch, 'attempt', j.attempt, 'worker', worker)
+        FROM "{schema}".jobs j WHERE j.locked_by_worker = worker AND j.status = 'running' AND j.started_at = now;
+    END IF;
 END
 $$;

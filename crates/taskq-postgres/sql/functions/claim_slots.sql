@@ -1,6 +1,6 @@
 -- Claims ready jobs of several queues, each with its own bound, queue by queue in the order given. The lane that a queue
 -- in round_robin mode served last is its turn: `cohort` of its last row, which is null for a queue in strict order.
--- Called by: the Rust worker. Locks and indexes: see claim_group, claim_turns, merge_cohorts.
+-- Called by: the Rust worker. Locks and indexes: see claim_group, claim_lane, claim_turns, merge_cohorts.
 DROP FUNCTION IF EXISTS "{schema}".claim_slots(uuid, text[], integer[], interval, integer);
 CREATE OR REPLACE FUNCTION "{schema}".claim_slots(
     worker uuid, queues text[], slots integer[], lease interval, oversample integer DEFAULT 2,
@@ -45,8 +45,12 @@ BEGIN
         IF queues[nth] = ANY (session.mixed) THEN
             PERFORM "{schema}".merge_cohorts(queues[nth], actors, 500);
         END IF;
-        RETURN QUERY SELECT * FROM "{schema}".claim_group(
-            worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample);
+        IF cardinality(actors) = 1 THEN
+            RETURN QUERY SELECT * FROM "{schema}".claim_lane(worker, queues[nth], actors[1], slots[nth], lease);
+        ELSE
+            RETURN QUERY SELECT * FROM "{schema}".claim_group(
+                worker, array_fill(queues[nth], ARRAY[cardinality(actors)]), actors, slots[nth], lease, oversample);
+        END IF;
     END LOOP;
 END
 $$;

@@ -41,6 +41,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "check_staged.sql",
     "claim.sql",
     "claim_group.sql",
+    "claim_lane.sql",
     "claim_slots.sql",
     "claim_turns.sql",
     "clip.sql",

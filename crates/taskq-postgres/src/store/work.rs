@@ -1,5 +1,6 @@
 //! Claims and settles.
 
+use std::cmp::Reverse;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -49,6 +50,12 @@ impl Calls {
                 }
             }
             claim.jobs.push(job);
+        }
+        // A lane that is claimed from by itself comes as it was found.
+        for jobs in claim.jobs.chunk_by_mut(|job, next| job.queue == next.queue) {
+            if claim.turns.iter().all(|(queue, _)| *queue != jobs[0].queue) {
+                jobs.sort_unstable_by_key(|job| (Reverse(job.priority), job.scheduled_at, job.id));
+            }
         }
         // The start of the statement, the same in every row.
         let at = rows.first().map(|row| Columns::at(row, CLAIMED_AT).read::<Time>()).transpose()?;

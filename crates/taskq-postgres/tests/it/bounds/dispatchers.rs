@@ -61,10 +61,12 @@ async fn a_dispatcher_by_turns_behind_the_locks_of_others_reads_no_more_than_the
 
 #[tokio::test]
 async fn the_oracle_sees_a_claim_that_waits_for_locks() {
-    let ground = Ground::new(Mode::StrictFifo, 1).await;
-    ground.add(2_000, &[]).await;
-    Mutant::of("claim_group").replace(" SKIP LOCKED", "").apply(&ground.scene).await;
-    assert_ne!(objections_behind_peers(&ground, 2).await, [""; 0]);
+    for (function, lanes) in [("claim_lane", 1), ("claim_group", LANES)] {
+        let ground = Ground::new(Mode::StrictFifo, lanes).await;
+        ground.add(2_000, &[]).await;
+        Mutant::of(function).replace(" SKIP LOCKED", "").apply(&ground.scene).await;
+        assert_ne!(objections_behind_peers(&ground, 2).await, [""; 0], "{function}");
+    }
 }
 
 /// How many deadlocks the server has found in the database of the scene.

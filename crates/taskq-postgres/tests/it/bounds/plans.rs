@@ -21,7 +21,7 @@ const COSTS: &str = "SET enable_seqscan = on; SET enable_bitmapscan = on; SET ra
 const READY: usize = 10_000;
 
 /// The functions that read `jobs` for a claim.
-const CLAIMS: [&str; 4] = ["claim_group", "claim_turns", "start_turn", "merge_cohorts"];
+const CLAIMS: [&str; 5] = ["claim_lane", "claim_group", "claim_turns", "start_turn", "merge_cohorts"];
 
 /// A session for each of the settings, whose plans were made when there was next to nothing.
 async fn early_sessions(ground: &Ground) -> Vec<(&'static str, Meter)> {
@@ -50,8 +50,8 @@ async fn objections(ground: &Ground, sessions: &mut [(&'static str, Meter)]) -> 
     objections
 }
 
-async fn hold_whatever_the_planner_knows(mode: Mode) {
-    let ground = Ground::new(mode, LANES).await;
+async fn hold_whatever_the_planner_knows(mode: Mode, lanes: usize) {
+    let ground = Ground::new(mode, lanes).await;
     let mut sessions = early_sessions(&ground).await;
     ground.add(READY, &[]).await;
     assert_eq!(objections(&ground, &mut sessions).await, [""; 0], "without statistics");
@@ -64,8 +64,8 @@ async fn hold_whatever_the_planner_knows(mode: Mode) {
     assert_eq!(objections(&ground, &mut sessions).await, [""; 0], "with the statistics of the empty table");
 }
 
-async fn would_not_hold_without_the_pins(mode: Mode) {
-    let ground = Ground::new(mode, LANES).await;
+async fn would_not_hold_without_the_pins(mode: Mode, lanes: usize) {
+    let ground = Ground::new(mode, lanes).await;
     for function in CLAIMS {
         Mutant::of(function).without_pins().apply(&ground.scene).await;
     }
@@ -82,20 +82,30 @@ async fn would_not_hold_without_the_pins(mode: Mode) {
 
 #[tokio::test]
 async fn bounds_hold_in_every_state_of_statistics_plans_and_settings() {
-    hold_whatever_the_planner_knows(Mode::StrictFifo).await;
+    hold_whatever_the_planner_knows(Mode::StrictFifo, LANES).await;
+}
+
+#[tokio::test]
+async fn bounds_of_one_lane_hold_in_every_state_of_statistics_plans_and_settings() {
+    hold_whatever_the_planner_knows(Mode::StrictFifo, 1).await;
 }
 
 #[tokio::test]
 async fn bounds_of_turns_hold_in_every_state_of_statistics_plans_and_settings() {
-    hold_whatever_the_planner_knows(ROUND_ROBIN).await;
+    hold_whatever_the_planner_knows(ROUND_ROBIN, LANES).await;
 }
 
 #[tokio::test]
 async fn bounds_do_not_hold_without_the_pins() {
-    would_not_hold_without_the_pins(Mode::StrictFifo).await;
+    would_not_hold_without_the_pins(Mode::StrictFifo, LANES).await;
+}
+
+#[tokio::test]
+async fn bounds_of_one_lane_do_not_hold_without_the_pins() {
+    would_not_hold_without_the_pins(Mode::StrictFifo, 1).await;
 }
 
 #[tokio::test]
 async fn bounds_of_turns_do_not_hold_without_the_pins() {
-    would_not_hold_without_the_pins(ROUND_ROBIN).await;
+    would_not_hold_without_the_pins(ROUND_ROBIN, LANES).await;
 }

@@ -217,6 +217,48 @@ impl Bench {
     }
 }
 
+/// Statements of a claim of up to 32 jobs that finds one, the call itself and those inside the functions.
+async fn statements_of_a_pickup(bench: &Bench, actors: usize) -> i64 {
+    let worker = bench.scene.worker(actors).await;
+    let session = bench.scene.session().await;
+    let mut statements = 0;
+    // The first claim prepares its statements.
+    for _ in 0..2 {
+        bench.scene.enqueue(1, 1).await;
+        bench.scene.run("SELECT pg_stat_statements_reset()").await;
+        let call = format!(
+            "SELECT id FROM taskq.claim_slots('{worker}', '{{q}}', '{{32}}', '1 hour', 2, '{{NULL}}', '{{NULL}}')"
+        );
+        assert_eq!(session.query(&call, &[]).await.unwrap().len(), 1);
+        statements = bench
+            .scene
+            .value(
+                "SELECT sum(s.calls)::bigint FROM pg_stat_statements s
+                 JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()",
+            )
+            .await;
+    }
+    statements
+}
+
+#[tokio::test]
+async fn a_job_alone_is_claimed_in_few_statements() {
+    let options = Options::for_tests(PgSource::from_env().unwrap());
+    let server = PrivateServer::start(options).await.unwrap();
+    let bench = Bench::new(&server).await;
+    assert_eq!(statements_of_a_pickup(&bench, 1).await, 6);
+    assert_eq!(statements_of_a_pickup(&bench, ACTORS).await, 7);
+    let once_more = "IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM FROM taskq.workers w WHERE w.id = worker;";
+    let own = "IF NOT FOUND THEN
+        RETURN;
+    END IF;";
+    Mutant::of("claim_lane").replace(own, once_more).apply(&bench.scene).await;
+    assert_eq!(statements_of_a_pickup(&bench, 1).await, 7, "the counter does not count");
+}
+
 #[tokio::test]
 async fn a_plain_job_costs_no_more_than_it_did() {
     let options = Options::for_tests(PgSource::from_env().unwrap()).setting("autovacuum", "off");
@@ -229,8 +271,8 @@ async fn a_plain_job_costs_no_more_than_it_did() {
     let one_by_one = "FOR n IN 1 .. cardinality(tids) LOOP
             PERFORM FROM taskq.jobs j WHERE j.ctid = tids[n];
         END LOOP;
-        IF tell THEN";
-    Mutant::of("claim_group").replace("IF tell THEN", one_by_one).apply(&bench.scene).await;
+        IF tell AND took THEN";
+    Mutant::of("claim_group").replace("IF tell AND took THEN", one_by_one).apply(&bench.scene).await;
     let long_way = ("'succeeded' = ALL (outcomes)", "false");
     Mutant::of("settle_batch").replace(long_way.0, long_way.1).apply(&bench.scene).await;
     let said = bench.objections().await;
