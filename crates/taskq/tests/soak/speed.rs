@@ -95,7 +95,8 @@ const SUBJECTS: [Subject; 8] = [
         batch: 1_000,
         is_ordered: false,
         limit: LIMIT,
-        fill: "SELECT taskq.request_restamp(); UPDATE taskq.restamp SET requested_at = now() - interval '1 minute'",
+        // Another hot period each time, so that every stamp changes.
+        fill: "SELECT taskq.set_setting('hot_period', to_jsonb((60 + (random() * 1000)::integer) || ' minutes'))",
     },
     Subject {
         name: "reclaim",
@@ -339,15 +340,20 @@ async fn a_month_ends() {
             WHERE i.inhparent IN ('taskq.jobs_archive'::regclass, 'taskq.job_attempts_archive'::regclass)
                 AND pg_total_relation_size(i.inhrelid) > 1000000";
         let bytes = scene.number(bytes).await;
-        session.batch_execute("BEGIN").await.unwrap();
-        let begun = Instant::now();
         let call = format!("SELECT swept FROM taskq.expire_archive({}, 1)", leader.arguments);
-        let dropped: i64 = session.query_one(&call, &[]).await.unwrap().get(0);
-        let statement = begun.elapsed();
-        let begun = Instant::now();
-        session.batch_execute("COMMIT").await.unwrap();
-        let commit = begun.elapsed();
-        assert_eq!(dropped, 1);
+        // A vacuum of so young a month holds it for a while: the sweep comes again.
+        let (statement, commit) = loop {
+            session.batch_execute("BEGIN").await.unwrap();
+            let begun = Instant::now();
+            let dropped: i64 = session.query_one(&call, &[]).await.unwrap().get(0);
+            let statement = begun.elapsed();
+            let begun = Instant::now();
+            session.batch_execute("COMMIT").await.unwrap();
+            if dropped == 1 {
+                break (statement, begun.elapsed());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
 
         let path = scene.server.data_dir().join("a-file-as-large");
         let file = fs::File::create(&path).unwrap();
