@@ -178,6 +178,15 @@ async fn fill(admin: &Client, subject: &Subject, rows: u64) {
     admin.batch_execute(&subject.fill.replace("$rows", &rows.to_string())).await.unwrap();
 }
 
+/// Makes jobs that are ready.
+async fn ready(admin: &Client, jobs: u64) {
+    let sql = format!(
+        "INSERT INTO taskq.jobs (id, created_at, scheduled_at, status, queue, actor, payload)
+         SELECT gen_random_uuid(), now(), now(), 'pending', 'work', 'a', '1' FROM generate_series(1, {jobs})"
+    );
+    admin.batch_execute(&sql).await.unwrap();
+}
+
 /// A million archived jobs in thirteen months, 200,000 finished ones that stay, 200,000 that are ready.
 async fn furnish(scene: &Scene, leader: &Leader) -> Drain {
     let admin = scene.admin().await;
@@ -187,15 +196,11 @@ async fn furnish(scene: &Scene, leader: &Leader) -> Drain {
         let sql = FINISHED.replace("$rows", &rows.to_string()).replace("$finished", finished);
         sql.replace("$prune", prune).replace("$result", "NULL, NULL")
     };
-    let ready = format!(
-        "INSERT INTO taskq.jobs (id, created_at, scheduled_at, status, queue, actor, payload)
-         SELECT gen_random_uuid(), now(), now(), 'pending', 'work', 'a', '1' FROM generate_series(1, {stay})"
-    );
     let old = "now() - n % 390 * interval '1 day'";
     admin.batch_execute(&finished(archived, old, "now() - interval '1 s'")).await.unwrap();
     let drain = leader.drain(&SUBJECTS[5]).await;
     admin.batch_execute(&finished(stay, "now()", "now() + interval '1 hour'")).await.unwrap();
-    admin.batch_execute(&ready).await.unwrap();
+    ready(&admin, stay).await;
     admin.batch_execute("VACUUM ANALYZE").await.unwrap();
     drain
 }
@@ -279,6 +284,7 @@ async fn claims_beside_sweeps() {
         let (mut alone, mut beside, mut swept) = (Claims::default(), Claims::default(), Drain::default());
         for _ in 0..rounds {
             fill(&admin, subject, rows).await;
+            ready(&admin, 10_000).await;
             let before = ticks(pid);
             for _ in 0..50 {
                 claim(&session, worker, &mut alone).await;
