@@ -130,7 +130,7 @@ async fn the_oracle_sees_the_long_way_round() {
 /// A number of 16 bytes can be more than a hundred thousand digits.
 #[tokio::test]
 async fn a_staged_payload_is_refused_for_its_text_however_short_it_is_stored() {
-    let numbers = vec!["1e131071"; 9].join(", ");
+    let numbers = ["1e131071"; 9].join(", ");
     let stage = format!(
         "SELECT taskq.prepare_staging(); BEGIN;
          INSERT INTO pg_temp.taskq_staged (nth, id, queue, actor, payload, payload_version, priority, max_attempts)
