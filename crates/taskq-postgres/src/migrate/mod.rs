@@ -6,6 +6,8 @@
 
 mod embedded;
 mod error;
+#[cfg(test)]
+mod frozen;
 mod grants;
 mod ledger;
 mod plan;
