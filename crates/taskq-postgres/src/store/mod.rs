@@ -34,6 +34,7 @@ use taskq_core::store::{
 
 pub(crate) use self::control::printable;
 pub(crate) use self::documents::{check_jobs, of_job, of_jobs};
+pub(crate) use self::enqueue::{is_plain, plainly_enqueued};
 use self::statements::Statements;
 use crate::connect::ConnectOptions;
 use crate::dsn::Dsn;

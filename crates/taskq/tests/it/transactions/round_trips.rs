@@ -53,13 +53,15 @@ async fn a_call_in_a_transaction_of_tokio_postgres_is_one_round_trip_each_time()
     let mut own = connect(&proxy).await;
     let enqueue = added!(proxy, tx in own.transaction() => taskq.enqueue(&job).in_tx(&mut tx));
     let mut own = connect(&proxy).await;
+    let tagged = added!(proxy, tx in own.transaction() => taskq.enqueue(&job).tag("t").in_tx(&mut tx));
+    let mut own = connect(&proxy).await;
     let many =
         added!(proxy, tx in own.transaction() => taskq.enqueue_many::<Count>([&job, &job]).in_tx(&mut tx));
     let mut own = connect(&proxy).await;
     let cancel = added!(proxy, tx in own.transaction() => taskq.cancel([id], None).in_tx(&mut tx));
     let mut own = connect(&proxy).await;
     let retry = added!(proxy, tx in own.transaction() => taskq.retry([id]).in_tx(&mut tx));
-    assert_eq!([enqueue, many, cancel, retry], [[1, 1]; 4], "enqueue, enqueue_many, cancel, retry");
+    assert_eq!([enqueue, tagged, many, cancel, retry], [[1, 1]; 5], "enqueue, enqueue_many, cancel, retry");
 }
 
 #[tokio::test]
@@ -72,12 +74,14 @@ async fn a_call_in_a_transaction_of_sqlx_is_one_round_trip_each_time() {
     let mut own = connect().await;
     let enqueue = added!(proxy, tx in own.begin() => taskq.enqueue(&job).in_tx(&mut tx));
     let mut own = connect().await;
+    let tagged = added!(proxy, tx in own.begin() => taskq.enqueue(&job).tag("t").in_tx(&mut tx));
+    let mut own = connect().await;
     let many = added!(proxy, tx in own.begin() => taskq.enqueue_many::<Count>([&job, &job]).in_tx(&mut tx));
     let mut own = connect().await;
     let cancel = added!(proxy, tx in own.begin() => taskq.cancel([id], None).in_tx(&mut tx));
     let mut own = connect().await;
     let retry = added!(proxy, tx in own.begin() => taskq.retry([id]).in_tx(&mut tx));
-    assert_eq!([enqueue, many, cancel, retry], [[1, 1]; 4], "enqueue, enqueue_many, cancel, retry");
+    assert_eq!([enqueue, tagged, many, cancel, retry], [[1, 1]; 5], "enqueue, enqueue_many, cancel, retry");
 }
 
 #[tokio::test]
