@@ -223,6 +223,21 @@ pub(crate) async fn the_feed_can_begin_now(scene: Scene<'_>) {
     assert!(events.iter().all(|event| event.job_id != before));
 }
 
+pub(crate) async fn a_place_that_no_reader_can_have_reached_is_refused(scene: Scene<'_>) {
+    let now = scene.store.events(None, 1).await.expect("the page is in bounds").next;
+    scene.store.events(Some(now), 1).await.expect("a reader that has read everything");
+    // Far beyond what others of the server do meanwhile.
+    for xid in [now.xid + (1 << 40), u64::MAX] {
+        let error = scene
+            .store
+            .events(Some(EventCursor { xid, id: 0 }), 1)
+            .await
+            .expect_err("it would wait for ever");
+        assert!(error.to_string().contains("0-0"), "it says what to do: {error}");
+        assert_invalid::<()>(Err(error), None);
+    }
+}
+
 pub(crate) async fn a_page_of_events_out_of_bounds_is_refused(scene: Scene<'_>) {
     for limit in [0, 10_001] {
         assert_invalid(scene.store.events(Some(EventCursor::START), limit).await, None);

@@ -1,11 +1,14 @@
 //! The leader as behaviours use it.
 
+use std::time::Duration;
+
 use taskq_core::model::JobId;
 use taskq_core::store::{
-    LeaderEpoch, ReclaimOptions, Reclaimed, StoreError, Sweep, SweepCall, SweepDue, SweepProbe, Swept,
+    LeaderEpoch, OutageSpan, ReclaimOptions, Reclaimed, StoreError, Sweep, SweepCall, SweepDue, SweepProbe,
+    Swept,
 };
 
-use crate::scene::Scene;
+use crate::scene::{DAY, Scene};
 use crate::worker::Worker;
 
 /// A worker session that leads.
@@ -82,8 +85,22 @@ impl<'s> Leading<'s> {
     }
 
     pub(crate) async fn try_reclaim(&self, limit: u32, skip: &[JobId]) -> Result<Vec<Reclaimed>, StoreError> {
-        let options = ReclaimOptions { forgive: false, skip: skip.to_vec() };
-        self.scene.store.reclaim(self.call(limit), options).await
+        self.reclaim_with(limit, ReclaimOptions { outage: None, skip: skip.to_vec() }).await
+    }
+
+    /// Takes at most so many jobs, in as many calls as that needs.
+    async fn reclaim_with(&self, limit: u32, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+        let mut call = self.call(limit);
+        let mut reclaimed = Vec::new();
+        loop {
+            let batch = self.scene.store.reclaim(call.clone(), options.clone()).await?;
+            call.limit = call.limit.saturating_sub(batch.jobs.len().try_into().unwrap_or(u32::MAX));
+            reclaimed.extend(batch.jobs);
+            if batch.reached.is_none() || call.limit == 0 {
+                return Ok(reclaimed);
+            }
+            call.after = batch.reached;
+        }
     }
 
     /// Takes at most so many jobs from lost workers. They come by id.
@@ -96,10 +113,15 @@ impl<'s> Leading<'s> {
         self.reclaim_some(1_000, &[]).await
     }
 
-    /// Takes every job from lost workers as after an outage of the store. They come by id.
+    /// Takes every job from lost workers, after an outage of the store in which all of them were lost. They come by id.
     pub(crate) async fn forgive(&self) -> Vec<Reclaimed> {
-        let options = ReclaimOptions { forgive: true, skip: Vec::new() };
-        by_id(self.scene.store.reclaim(self.call(1_000), options).await.expect("it leads"))
+        self.forgive_since(OutageSpan { began: 10 * DAY, ended: Duration::ZERO }).await
+    }
+
+    /// Takes every job from lost workers, after an outage of the store. They come by id.
+    pub(crate) async fn forgive_since(&self, outage: OutageSpan) -> Vec<Reclaimed> {
+        let options = ReclaimOptions { outage: Some(outage), skip: Vec::new() };
+        by_id(self.reclaim_with(1_000, options).await.expect("it leads"))
     }
 
     pub(crate) async fn try_forget(&self, limit: u32) -> Result<u64, StoreError> {

@@ -186,6 +186,7 @@ macro_rules! each_behaviour {
                 the_last_attempt_ends_the_job_when_it_is_lost
                 losses_and_failures_share_one_budget
                 forgiving_burns_no_attempt
+                only_who_was_lost_by_the_outage_is_forgiven
                 a_settlement_after_reclaim_is_stale
                 what_a_worker_settled_before_it_was_lost_may_be_repeated
                 jobs_are_taken_by_worker_and_start_up_to_the_limit
@@ -265,6 +266,7 @@ macro_rules! each_behaviour {
                 the_feed_is_read_page_by_page_and_goes_on_where_it_was_left
                 the_feed_can_begin_now
                 a_page_of_events_out_of_bounds_is_refused
+                a_place_that_no_reader_can_have_reached_is_refused
             }
             hooks {
                 a_new_hook_begins_now

@@ -5,7 +5,9 @@ use std::time::Duration;
 use taskq_core::model::{
     ClaimedJob, Epoch, JobId, Outcome, OutcomeKind, RetryPolicy, SettleReason, Status, WorkerId,
 };
-use taskq_core::store::{Count, LeaderEpoch, ReclaimOptions, Reclaimed, Sweep, SweepCall, WorkerState};
+use taskq_core::store::{
+    Count, LeaderEpoch, OutageSpan, ReclaimOptions, Reclaimed, Sweep, SweepCall, WorkerState,
+};
 
 use crate::draft::draft;
 use crate::scene::{DAY, HOUR, MINUTE, Scene, assert_invalid, assert_lease_lost, assert_not_leader};
@@ -52,8 +54,8 @@ pub(crate) async fn only_the_leader_rescues(scene: Scene<'_>) {
     let refused = async |id, epoch| {
         assert_not_leader(scene.store.sweeps_due(id, epoch, Vec::new(), None).await);
         let call = SweepCall::new(id, epoch, 10);
-        for forgive in [false, true] {
-            let options = ReclaimOptions { forgive, skip: Vec::new() };
+        for outage in [None, Some(OutageSpan { began: DAY, ended: Duration::ZERO })] {
+            let options = ReclaimOptions { outage, skip: Vec::new() };
             assert_not_leader(scene.store.reclaim(call.clone(), options).await);
         }
         for sweep in Sweep::ALL.into_iter().filter(|sweep| *sweep != Sweep::Reclaim) {
@@ -248,6 +250,27 @@ pub(crate) async fn losses_and_failures_share_one_budget(scene: Scene<'_>) {
     scene.promote_all().await;
     let worker = scene.worker().await;
     assert_eq!(worker.end(&worker.claim_one().await, failed()).await, Status::Failed);
+}
+
+pub(crate) async fn only_who_was_lost_by_the_outage_is_forgiven(scene: Scene<'_>) {
+    // Each moment is far from the next, since a busy machine's time goes by as well.
+    let (_before, lost_before) = scene.running(draft()).await;
+    scene.advance(12 * MINUTE).await;
+    let (_in, lost_in) = scene.running(draft()).await;
+    let (came_back, lost_after) = scene.running(draft()).await;
+    scene.advance(8 * MINUTE).await;
+    came_back.beat().await;
+    scene.advance(12 * MINUTE).await;
+    let leader = scene.leading().await;
+    assert_eq!(leader.mark_lost().await, 3);
+    // From the 15th minute to the 17th: a lease of ten had ended by then, and who came back did so after it.
+    let outage = OutageSpan { began: 17 * MINUTE, ended: 15 * MINUTE };
+    let expected = [
+        moved(&lost_before, Status::Scheduled),
+        moved(&lost_in, Status::Pending),
+        moved(&lost_after, Status::Scheduled),
+    ];
+    assert_eq!(leader.forgive_since(outage).await, expected);
 }
 
 pub(crate) async fn forgiving_burns_no_attempt(scene: Scene<'_>) {

@@ -51,6 +51,11 @@ async fn events_are_printed_and_taken_up_where_they_were_left() {
     {
         run(db.taskq(["job", "tail"]).args(arguments)).refused(2, &[part]);
     }
+    // Of another server: it would be waited for until this one's counter comes there.
+    for arguments in [["--no-follow"].as_slice(), &[]] {
+        let mut foreign = db.taskq(["job", "tail", "--from", "18446744073709551615-0"]);
+        run(foreign.args(arguments)).refused(2, &["18446744073709551615", "another server", "0-0"]);
+    }
 }
 
 #[tokio::test]
@@ -81,8 +86,11 @@ async fn the_leader_shows_its_sweeps_and_what_its_process_sets() {
     let arguments = ["--queue", "q", "--actor", "a=cat"];
     let mut command = db.taskq(["worker"]);
     command.args(arguments).env("TASKQ_EVENT_RETENTION_PERIOD", "60s");
+    command.env("TASKQ_LOG", "info,taskq_core::worker::maintenance=debug");
     let worker = ChildProcess::spawn(&mut command).unwrap();
     worker.wait_for_line("event-retention-swept", WITHIN).await;
+    // What an exporter adds up.
+    worker.wait_for_line("counter=\"taskq.swept.job_events\" rows=1", WITHIN).await;
     wait_until("its note", WITHIN, async || sweep(&db.run(["leader", "--json"]), "events")["swept"] == 1)
         .await;
     let told = db.run(["leader", "--json"]);
@@ -92,12 +100,48 @@ async fn the_leader_shows_its_sweeps_and_what_its_process_sets() {
     assert_eq!((&events["counter"], &events["rows"]), (&json!("taskq.swept.job_events"), &json!(1)));
     assert!(events["last_run_at"].is_string() && events["duration_s"].is_number(), "{events}");
     assert_eq!((&events["backlog"]["value"], &events["last_error"]), (&json!(0), &json!(null)));
+    for sweep in told.json()["sweeps"].as_array().unwrap() {
+        for fact in [
+            "counter",
+            "last_run_at",
+            "duration_s",
+            "rows",
+            "swept",
+            "backlog",
+            "behind_s",
+            "last_error",
+            "last_error_at",
+        ] {
+            assert!(sweep.get(fact).is_some(), "{fact}: {sweep}");
+        }
+        assert!(sweep["counter"].as_str().unwrap().starts_with("taskq.swept."), "{sweep}");
+    }
     let text = db.run(["leader"]);
     for part in ["events", "BACKLOG", "60.000000 seconds"] {
         assert!(text.done().contains(part), "{part}: {text:?}");
     }
     db.client.batch_execute("SELECT taskq.set_setting('event_level', '\"all\"')").await.unwrap();
     assert!(db.run(["leader"]).done().contains("event_level is set to \"all\""));
+
+    // Written by hand, and no sense: its own value stands above the one, and the other stops one sweep.
+    db.client
+        .batch_execute(
+            "INSERT INTO taskq.settings VALUES ('event_retention_period', '\"soon\"'), ('archive_retention_period', '\"late\"');
+             INSERT INTO taskq.job_events (job_id, occurred_at, kind) VALUES (gen_random_uuid(), now() - interval '1 hour', 'x')",
+        )
+        .await
+        .unwrap();
+    wait_until("its sweep", WITHIN, async || sweep(&db.run(["leader", "--json"]), "events")["swept"] == 2)
+        .await;
+    let told = db.run(["leader", "--json"]);
+    assert_eq!(sweep(&told, "events")["last_error"], json!(null));
+    let error = sweep(&told, "archive_expiry")["last_error"].to_string();
+    assert!(error.contains("archive_retention_period") && error.contains("late"), "{error}");
+    let found = db.run(["doctor"]);
+    found.refused(1, &["person"]);
+    for part in ["archive_retention_period", "event_retention_period"] {
+        assert!(found.stdout.contains(part), "{part}: {found:?}");
+    }
     stop(worker).await;
 }
 

@@ -33,8 +33,8 @@ pub use settings::{
     SettingSummary,
 };
 pub use sweep::{
-    LookFrom, ReclaimOptions, Sweep, SweepCall, SweepDue, SweepFailure, SweepKey, SweepNote, SweepProbe,
-    SweepRun, SweepSummary, Swept,
+    LookFrom, OutageSpan, ReclaimBatch, ReclaimOptions, Sweep, SweepCall, SweepDue, SweepFailure, SweepKey,
+    SweepNote, SweepProbe, SweepRun, SweepSummary, Swept,
 };
 pub use wake::{Wake, Wakes};
 
@@ -252,11 +252,12 @@ pub trait Store: Send + Sync + 'static {
     /// A row that cannot be changed is no error but counted among the answer's problems.
     async fn sweep(&self, sweep: Sweep, call: SweepCall) -> Result<Swept, StoreError>;
 
-    /// Takes running jobs from lost workers: back to be tried again, or to their end. One batch.
+    /// Takes running jobs from lost workers: back to be tried again, or to their end. One batch, behind `after` where the
+    /// batch before says so.
     ///
     /// # Errors
     /// As [`sweep`](Self::sweep). A job that cannot be moved is no error but carries its problem.
-    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError>;
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<ReclaimBatch, StoreError>;
 
     /// Writes down what became of sweeps, for [`sweeps`](Self::sweeps) to tell.
     ///

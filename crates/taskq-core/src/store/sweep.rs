@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Count, LeaderEpoch};
+use super::{Count, LeaderEpoch, Reclaimed};
 use crate::model::{JobId, Json, WorkerId};
 
 /// One of the things that the leader does for everybody.
@@ -171,12 +171,14 @@ pub struct SweepProbe {
     pub from: LookFrom,
     /// How long rows are kept, instead of what the store's settings say.
     pub period: Option<Duration>,
+    /// The size of the sweep's batches, instead of what the store's settings say.
+    pub batch: Option<u32>,
 }
 
 impl SweepProbe {
     /// Asks from the start.
     pub const fn new(sweep: Sweep) -> Self {
-        Self { sweep, from: LookFrom::Start, period: None }
+        Self { sweep, from: LookFrom::Start, period: None, batch: None }
     }
 }
 
@@ -279,8 +281,27 @@ pub struct SweepSummary {
 /// What a reclaim is told beside what every sweep is.
 #[derive(Clone, Debug, Default)]
 pub struct ReclaimOptions {
-    /// Burns no attempt, as after an outage of the store itself.
-    pub forgive: bool,
+    /// When the store itself was away, if it was: who was lost that way burns no attempt.
+    pub outage: Option<OutageSpan>,
     /// Jobs that are passed over.
     pub skip: Vec<JobId>,
+}
+
+/// When the store was away. A worker was lost that way whose lease ended after the beginning and that has not been heard
+/// of since the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutageSpan {
+    /// How long ago it began.
+    pub began: Duration,
+    /// How long ago it ended.
+    pub ended: Duration,
+}
+
+/// What one batch of a reclaim did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReclaimBatch {
+    /// The jobs that it looked at.
+    pub jobs: Vec<Reclaimed>,
+    /// Where the next batch goes on; `None` when every lost worker was looked at.
+    pub reached: Option<SweepKey>,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::heartbeat::BEAT_MAX;
-use crate::store::StoreError;
+use crate::store::{OutageSpan, StoreError};
 
 /// How long no call may reach the store before that counts as its outage.
 const OUTAGE_MIN: Duration = Duration::from_secs(10);
@@ -30,7 +30,24 @@ struct State {
     pulse: Instant,
     reached: Instant,
     failing_since: Option<Instant>,
-    outage_ended: Option<Instant>,
+    outage: Option<Outage>,
+}
+
+/// A time in which the store was away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Outage {
+    began: Instant,
+    ended: Instant,
+}
+
+impl Outage {
+    /// Says how long ago it was.
+    pub(super) fn span(self, now: Instant) -> OutageSpan {
+        OutageSpan {
+            began: now.saturating_duration_since(self.began),
+            ended: now.saturating_duration_since(self.ended),
+        }
+    }
 }
 
 /// Whether workers may be declared lost.
@@ -38,15 +55,15 @@ struct State {
 pub(super) enum Gate {
     /// Not yet: the store has only just come back.
     Closed,
-    /// Yes, for the first time since an outage: leases that ended in it burn no attempt.
-    AfterOutage,
+    /// Yes, for the first time since an outage: leases that ended by it burn no attempt.
+    AfterOutage(Outage),
     /// Yes.
     Open,
 }
 
 impl Reach {
     pub(super) fn new(now: Instant) -> Self {
-        Self(Mutex::new(State { pulse: now, reached: now, failing_since: None, outage_ended: None }))
+        Self(Mutex::new(State { pulse: now, reached: now, failing_since: None, outage: None }))
     }
 
     /// Makes a call and notes whether it reached the store. One that is dropped unanswered did not.
@@ -75,11 +92,11 @@ impl Reach {
     /// Says whether workers may be declared lost.
     pub(super) fn gate(&self, now: Instant) -> Gate {
         let mut state = self.lock();
-        match state.outage_ended.map(|ended| now.saturating_duration_since(ended)) {
-            Some(since) if since < HOLD => Gate::Closed,
-            Some(since) if since < CONCERN => Gate::AfterOutage,
+        match state.outage.map(|outage| (outage, now.saturating_duration_since(outage.ended))) {
+            Some((_, since)) if since < HOLD => Gate::Closed,
+            Some((outage, since)) if since < CONCERN => Gate::AfterOutage(outage),
             _ => {
-                state.outage_ended = None;
+                state.outage = None;
                 Gate::Open
             }
         }
@@ -87,7 +104,7 @@ impl Reach {
 
     /// Closes the matter: whoever was lost in the outage is declared so.
     pub(super) fn outage_is_dealt_with(&self) {
-        self.lock().outage_ended = None;
+        self.lock().outage = None;
     }
 
     fn reached(&self, now: Instant) {
@@ -98,7 +115,7 @@ impl Reach {
             let lasted = now.saturating_duration_since(since);
             if lasted > OUTAGE_MIN {
                 tracing::warn!(seconds = lasted.as_secs(), "the store can be reached again");
-                state.outage_ended = Some(now);
+                state.outage = Some(Outage { began: since, ended: now });
             }
         }
     }
@@ -162,7 +179,9 @@ mod tests {
         let reach = Reach::new(start);
         let end = outage(&reach, start, 12);
         assert_eq!(reach.gate(end + SECOND), Gate::Closed);
-        assert_eq!(reach.gate(end + HOLD), Gate::AfterOutage);
+        let outage = Outage { began: start, ended: end };
+        assert_eq!(reach.gate(end + HOLD), Gate::AfterOutage(outage));
+        assert_eq!(outage.span(end + HOLD).ended, HOLD);
         reach.outage_is_dealt_with();
         assert_eq!(reach.gate(end + HOLD), Gate::Open);
     }

@@ -318,7 +318,7 @@ impl Store for Probe {
         self.pass(Call::Sweep(sweep, call.clone()), deed).await
     }
 
-    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<ReclaimBatch, StoreError> {
         let skip = options.skip.clone();
         let deed = async {
             let met = self.immovable.filter(|id| !skip.contains(id));
@@ -329,7 +329,7 @@ impl Store for Probe {
                 && let Some(job) = self.inner.job(id).await?.filter(|job| job.status == Status::Running)
             {
                 let problem = Some("told to be".to_owned());
-                reclaimed.push(Reclaimed { id, epoch: job.epoch, status: job.status, problem });
+                reclaimed.jobs.push(Reclaimed { id, epoch: job.epoch, status: job.status, problem });
             }
             Ok(reclaimed)
         };

@@ -3,11 +3,12 @@
 -- Called by: claim, claim_slots, which have checked the worker. Locks: the worker's row FOR KEY SHARE once
 -- there are candidates, then the jobs with SKIP LOCKED. Indexes: jobs_ready_idx, workers_pkey, settings_pkey.
 --
--- A lane is one (queue, actor, cohort). A few rows are read from the head of every lane and merged, which says how many
--- jobs of each lane are among the best; then exactly that many are locked per lane. Locks slide over rows that other
--- dispatchers hold; a lane whose rest is held gives its share to the others. The locked rows are updated by their ctid,
--- which cannot change while they are locked: no statement re-finds a row by a condition that some other index could
--- serve.
+-- A lane is one (queue, actor, cohort). A few rows are read from the head of every lane and merged, which says which jobs
+-- are the best; exactly these are locked, at the addresses that the merge has found. Where one of them is gone, or held by
+-- another dispatcher, its lane is asked once more, and the lock slides over what others hold; a lane whose rest is held
+-- gives its share to the others. The locked rows are updated by their ctid, which cannot change while they are locked: no
+-- statement re-finds a row by a condition that some other index could serve. An address that a statement of this
+-- function has seen is not given to another row before it ends, since the caller's snapshot holds vacuum off.
 --
 -- Every read is one equality probe per lane that walks jobs_ready_idx in its own order. That is pinned here,
 -- since a plan made when the table was empty, or from estimates, would scan the backlog.
@@ -30,57 +31,88 @@ DECLARE
     now timestamptz;
     lease_end timestamptz;
     tell boolean;
-    depths integer[];
-    lanes bigint[];
-    quotas bigint[];
-    expected bigint;
+    depth integer;
+    deep bigint[];
     cut boolean;
+    -- How many jobs of other lanes are known, and were found again; whether others took some meanwhile.
+    known integer;
+    found integer;
+    lost boolean;
+    -- The best jobs: their lanes, as positions, and their addresses.
+    lanes bigint[];
+    heads tid[];
+    complete boolean;
+    -- What is locked; the lanes of what is locked and too late; the lanes that owe jobs, and how many.
+    held tid[];
     tids tid[];
-    got_lanes bigint[];
     late_lanes bigint[];
+    short bigint[];
+    missing bigint[];
+    owed integer;
+    slid bigint[];
     passes integer := 0;
 BEGIN
     LOOP
-        -- How many jobs of each lane are among the best: `lanes` are the positions of the lanes that have some.
+        lanes := NULL;
+        heads := NULL;
+        short := NULL;
+        lost := false;
         IF cardinality(lane_actors) = 1 THEN
-            SELECT ARRAY[1::bigint], ARRAY[want::bigint], want::bigint INTO lanes, quotas, expected
+            SELECT ARRAY[1::bigint], ARRAY[want::bigint] INTO short, missing
             FROM "{schema}".jobs j
             WHERE j.queue = lane_queues[1] AND j.actor = lane_actors[1] AND j.cohort = '' AND j.status = 'pending'
             ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT 1;
+            EXIT WHEN short IS NULL;
+            owed := want;
         ELSE
-            depths := array_fill(least(ceil(want * oversample::float8 / cardinality(lane_actors))::integer, want),
-                ARRAY[cardinality(lane_actors)]);
+            depth := least(ceil(want * oversample::float8 / cardinality(lane_actors))::integer, want);
+            deep := NULL;
+            known := 0;
             LOOP
-                SELECT array_agg(q.lane), array_agg(q.quota), sum(q.quota), bool_or(q.quota = depths[q.lane] AND q.quota < want)
-                INTO lanes, quotas, expected, cut
+                -- The heads of every lane; then of the lanes in `deep`, beside what is known of the others.
+                SELECT array_agg(q.lane), array_agg(q.tid), bool_or(q.jobs = depth AND q.is_deep AND depth < want),
+                    count(*) FILTER (WHERE NOT q.is_deep)
+                INTO lanes, heads, cut, found
                 FROM (
-                    SELECT m.lane, count(*) AS quota
+                    SELECT m.lane, m.tid, m.is_deep, count(*) OVER (PARTITION BY m.lane) AS jobs
                     FROM (
-                        SELECT l.lane
-                        FROM unnest(lane_queues, lane_actors, depths) WITH ORDINALITY l(queue, actor, depth, lane)
+                        SELECT l.lane, j.tid, j.priority, j.scheduled_at, j.id, true AS is_deep
+                        FROM unnest(lane_queues, lane_actors) WITH ORDINALITY l(queue, actor, lane)
                         CROSS JOIN LATERAL (
-                            SELECT j.priority, j.scheduled_at, j.id FROM "{schema}".jobs j
+                            SELECT j.ctid AS tid, j.priority, j.scheduled_at, j.id FROM "{schema}".jobs j
                             WHERE j.queue = l.queue AND j.actor = l.actor AND j.cohort = '' AND j.status = 'pending'
                             ORDER BY j.priority DESC, j.scheduled_at, j.id
-                            LIMIT l.depth
+                            LIMIT depth
                         ) j
-                        ORDER BY j.priority DESC, j.scheduled_at, j.id
+                        WHERE deep IS NULL OR l.lane = ANY (deep)
+                        UNION ALL
+                        SELECT h.lane, h.tid, j.priority, j.scheduled_at, j.id, false
+                        FROM unnest(lanes, heads) h(lane, tid)
+                        CROSS JOIN LATERAL (
+                            SELECT j.priority, j.scheduled_at, j.id FROM "{schema}".jobs j
+                            WHERE j.ctid = h.tid AND j.status::text = 'pending'
+                        ) j
+                        WHERE h.lane <> ALL (deep)
+                        ORDER BY 3 DESC, 4, 5
                         LIMIT want
                     ) m
-                    GROUP BY m.lane
                 ) q;
+                lost := lost OR found < known AND coalesce(cardinality(heads), 0) < want;
                 EXIT WHEN cut IS NOT TRUE;
-                -- A lane all of whose rows are among the best may have more that are: once more, deeper into such lanes,
-                -- and no deeper than before into the others.
-                SELECT array_agg(CASE WHEN q.quota = d.depth THEN least(d.depth * 4, want) ELSE coalesce(q.quota + 1, 0)::integer END
-                    ORDER BY d.lane)
-                INTO depths
-                FROM unnest(depths) WITH ORDINALITY d(depth, lane)
-                LEFT JOIN unnest(lanes, quotas) q(lane, quota) ON q.lane = d.lane;
+                -- A lane all of whose rows are among the best may have more that are: once more, deeper, into such lanes.
+                SELECT array_agg(l.lane) INTO deep
+                FROM (
+                    SELECT h.lane FROM unnest(lanes) h(lane)
+                    WHERE deep IS NULL OR h.lane = ANY (deep)
+                    GROUP BY h.lane HAVING count(*) = depth
+                ) l;
+                known := cardinality(lanes) - cardinality(deep) * depth;
+                depth := least(depth * 4, want);
             END LOOP;
+            CONTINUE WHEN lost AND heads IS NULL;
+            EXIT WHEN heads IS NULL;
         END IF;
-        EXIT WHEN lanes IS NULL;
 
         IF now IS NULL THEN
             -- The first candidates: from here the worker cannot be declared lost until this transaction ends.
@@ -93,17 +125,46 @@ BEGIN
             END IF;
         END IF;
 
-        SELECT array_agg(t.tid) FILTER (WHERE t.live), array_agg(q.lane), array_agg(q.lane) FILTER (WHERE NOT t.live)
-        INTO tids, got_lanes, late_lanes
-        FROM unnest(lanes, quotas) q(lane, quota)
-        CROSS JOIN LATERAL (
-            SELECT j.ctid AS tid, coalesce(j.schedule_to_close > now, true) AS live
-            FROM "{schema}".jobs j
-            WHERE j.queue = lane_queues[q.lane] AND j.actor = lane_actors[q.lane] AND j.cohort = '' AND j.status = 'pending'
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT q.quota
-            FOR NO KEY UPDATE OF j SKIP LOCKED
-        ) t;
+        held := '{}';
+        tids := NULL;
+        late_lanes := NULL;
+        slid := NULL;
+        IF heads IS NOT NULL THEN
+            SELECT array_agg(k.tid), count(*) = cardinality(heads) AND bool_and(k.live) INTO tids, complete
+            FROM (
+                SELECT j.ctid AS tid, coalesce(j.schedule_to_close > now, true) AS live FROM "{schema}".jobs j
+                WHERE j.ctid = ANY (heads) AND j.status::text = 'pending'
+                FOR NO KEY UPDATE OF j SKIP LOCKED
+            ) k;
+            IF complete IS NOT TRUE THEN
+                -- Which of them are ours, and what their lanes owe.
+                SELECT array_agg(k.tid) FILTER (WHERE k.live), coalesce(array_agg(k.tid) FILTER (WHERE k.tid IS NOT NULL), '{}'),
+                    array_agg(h.lane) FILTER (WHERE NOT k.live), array_agg(h.lane) FILTER (WHERE k.tid IS NULL)
+                INTO tids, held, late_lanes, short
+                FROM unnest(heads, lanes) h(tid, lane)
+                LEFT JOIN LATERAL (
+                    SELECT j.ctid AS tid, coalesce(j.schedule_to_close > now, true) AS live FROM "{schema}".jobs j
+                    WHERE j.ctid = h.tid AND j.status::text = 'pending'
+                    FOR NO KEY UPDATE OF j SKIP LOCKED
+                ) k ON true;
+                owed := cardinality(short);
+                SELECT array_agg(s.lane), array_agg(s.jobs) INTO short, missing
+                FROM (SELECT u.lane, count(*) AS jobs FROM unnest(short) u(lane) GROUP BY u.lane) s;
+            END IF;
+        END IF;
+        IF short IS NOT NULL THEN
+            SELECT tids || array_agg(t.tid) FILTER (WHERE t.live), array_agg(s.lane), late_lanes || array_agg(s.lane) FILTER (WHERE NOT t.live)
+            INTO tids, slid, late_lanes
+            FROM unnest(short, missing) s(lane, quota)
+            CROSS JOIN LATERAL (
+                SELECT j.ctid AS tid, coalesce(j.schedule_to_close > now, true) AS live FROM "{schema}".jobs j
+                WHERE j.queue = lane_queues[s.lane] AND j.actor = lane_actors[s.lane] AND j.cohort = '' AND j.status = 'pending'
+                    AND j.ctid <> ALL (held)
+                ORDER BY j.priority DESC, j.scheduled_at, j.id
+                LIMIT s.quota
+                FOR NO KEY UPDATE OF j SKIP LOCKED
+            ) t;
+        END IF;
         IF tids IS NOT NULL THEN
             RETURN QUERY
                 WITH claimed AS (
@@ -129,7 +190,7 @@ BEGIN
         END IF;
 
         -- Every lane gave what was expected of it: there is no more, or no more is wanted.
-        EXIT WHEN late_lanes IS NULL AND cardinality(got_lanes) = expected;
+        EXIT WHEN late_lanes IS NULL AND NOT lost AND (short IS NULL OR coalesce(cardinality(slid), 0) = owed);
         IF late_lanes IS NOT NULL AND passes < 2 THEN
             PERFORM "{schema}".fail_late(array_agg(lane_queues[l.lane]), array_agg(lane_actors[l.lane]), now)
             FROM (SELECT DISTINCT u.lane FROM unnest(late_lanes) u(lane)) l;
@@ -138,8 +199,8 @@ BEGIN
         -- are too late is left to the next claim, so that this one does a bounded amount of work for them.
         SELECT array_agg(l.queue), array_agg(l.actor) INTO lane_queues, lane_actors
         FROM unnest(lane_queues, lane_actors) WITH ORDINALITY l(queue, actor, lane)
-        LEFT JOIN unnest(lanes, quotas) q(lane, quota) ON q.lane = l.lane
-        WHERE coalesce((SELECT count(*) FROM unnest(got_lanes) g(lane) WHERE g.lane = l.lane) >= q.quota, true)
+        LEFT JOIN unnest(short, missing) s(lane, jobs) ON s.lane = l.lane
+        WHERE coalesce((SELECT count(*) FROM unnest(slid) g(lane) WHERE g.lane = l.lane) >= s.jobs, true)
             AND NOT (passes = 2 AND coalesce(l.lane = ANY (late_lanes), false));
         EXIT WHEN lane_queues IS NULL;
         passes := least(passes + CASE WHEN late_lanes IS NOT NULL THEN 1 ELSE 0 END, 2);

@@ -5,9 +5,10 @@
 -- candidates, then the jobs with SKIP LOCKED. Indexes: jobs_ready_idx, workers_pkey,
 -- settings_pkey.
 --
--- The walk: which cohorts exist is found by one probe of the index for each lane, which goes from the lane before to the
--- next entry behind it; that entry is the lane's first job. So a claim visits as many lanes as it wants jobs, one probe
--- more for each actor without any, and nothing that it does depends on how many lanes there are.
+-- The walk: which lanes exist is found by one probe of the index for each, which goes from the lane before to the next entry
+-- behind it, of whatever actor; that entry is the lane's first job. Where it is of an actor that is not served, the stops
+-- behind that actor are probed one by one. So a claim visits as many lanes as it wants jobs, and nothing that it does depends
+-- on how many lanes there are.
 -- When the ring is larger than that, each lane gives one job. Else each gives an equal share, and what lanes without
 -- enough jobs leave is shared among the others: the answer is what taking turns one by one would give, and no row is
 -- looked at, or locked, that is not claimed. A lane whose jobs are all locked by others gives its turn to the next.
@@ -75,15 +76,18 @@ BEGIN
                 UNION ALL
                 SELECT r.nth + 1, n.stop, n.cohort || E'\x01', n.cohort, n.tid, n.id
                 FROM ring r
+                LEFT JOIN LATERAL (
+                    SELECT j.actor, j.cohort, j.ctid AS tid, j.id FROM "{schema}".jobs j
+                    WHERE j.queue = name AND (j.actor, j.cohort) >= (stops[r.stop], r.low) AND j.status = 'pending'
+                    ORDER BY j.actor, j.cohort, j.priority DESC, j.scheduled_at, j.id
+                    LIMIT 1
+                ) f ON true
                 CROSS JOIN LATERAL (
-                    (
-                        SELECT r.stop AS stop, j.cohort, j.ctid AS tid, j.id FROM "{schema}".jobs j
-                        WHERE j.queue = name AND j.actor = stops[r.stop] AND j.cohort >= r.low AND j.status = 'pending'
-                        ORDER BY j.cohort, j.priority DESC, j.scheduled_at, j.id
-                        LIMIT 1
-                    )
+                    SELECT array_position(stops, f.actor, r.stop) AS stop, f.cohort, f.tid, f.id
+                    WHERE array_position(stops, f.actor, r.stop) IS NOT NULL
                     UNION ALL
                     (
+                        -- It is of an actor that is not served. Those stops that come before it have no jobs.
                         SELECT s.stop, h.cohort, h.tid, h.id
                         FROM generate_series(r.stop + 1, cardinality(stops)) s(stop)
                         CROSS JOIN LATERAL (
@@ -92,6 +96,7 @@ BEGIN
                             ORDER BY j.cohort, j.priority DESC, j.scheduled_at, j.id
                             LIMIT 1
                         ) h
+                        WHERE stops[s.stop] COLLATE "C" <= stops[r.stop] OR stops[s.stop] COLLATE "C" > f.actor
                         LIMIT 1
                     )
                     LIMIT 1

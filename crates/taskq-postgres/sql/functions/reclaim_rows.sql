@@ -1,8 +1,10 @@
--- Moves locked rows of lost workers; halves the batch at an error, down to the one row that raises it.
+-- Moves locked rows of lost workers, burning no attempt of those in `forgiven`; halves the batch at an error, down to the one
+-- row that raises it.
 -- Called by: reclaim, itself. Locks: none further. Indexes: jobs_pkey, job_attempts_pkey, cancel_requests_pkey.
 -- A job whose cancellation was asked for ends cancelled; one whose attempts are spent ends crashed; any other waits for
 -- its policy's delay, the first time for at most a second.
-CREATE OR REPLACE FUNCTION "{schema}".reclaim_rows(tids tid[], forgive boolean)
+DROP FUNCTION IF EXISTS "{schema}".reclaim_rows(tid[], boolean);
+CREATE OR REPLACE FUNCTION "{schema}".reclaim_rows(tids tid[], forgiven uuid[])
 RETURNS TABLE (id uuid, epoch bigint, status text, problem text)
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -20,7 +22,7 @@ BEGIN
             SELECT j.ctid AS tid, j.id, j.claim_epoch, j.attempt, j.locked_by_worker, j.started_at, j.queue,
                 jsonb_build_object('class', 'lost', 'message', format('worker %s was lost', j.locked_by_worker)) AS error,
                 CASE WHEN j.cancel_phase IS NOT NULL THEN 'cancelled'
-                    WHEN forgive THEN 'pending'
+                    WHEN j.locked_by_worker = ANY (forgiven) THEN 'pending'
                     WHEN j.attempt >= j.max_attempts THEN 'crashed'
                     ELSE 'scheduled' END AS becomes,
                 now + CASE WHEN j.attempt <= 1
@@ -70,8 +72,8 @@ BEGIN
     ELSIF half = 0 THEN
         RETURN QUERY SELECT j.id, j.claim_epoch, j.status::text, raised FROM "{schema}".jobs j WHERE j.ctid = ANY (tids);
     ELSE
-        RETURN QUERY SELECT * FROM "{schema}".reclaim_rows(tids[:half], forgive);
-        RETURN QUERY SELECT * FROM "{schema}".reclaim_rows(tids[half + 1:], forgive);
+        RETURN QUERY SELECT * FROM "{schema}".reclaim_rows(tids[:half], forgiven);
+        RETURN QUERY SELECT * FROM "{schema}".reclaim_rows(tids[half + 1:], forgiven);
     END IF;
 END
 $$;

@@ -16,6 +16,7 @@ AS $$
     ('function', 'prepare_staging', '{enqueue-only,operator,worker}'),
     -- Read.
     ('function', 'clock', '{operator,read-only,worker}'),
+    ('function', 'event_horizon', '{operator,read-only,worker}'),
     ('function', 'setting_problem', '{operator,read-only,worker}'),
     ('function', 'sweep_backlog', '{operator,read-only,worker}'),
     ('function', 'sweep_head', '{operator,read-only,worker}'),

@@ -54,12 +54,15 @@ BEGIN
             ORDER BY j.result_expires_at, j.id LIMIT 1;
             clear_to := least(due_at, now);
         WHEN 'events' THEN
-            SELECT (max(s.value #>> '{}') FILTER (WHERE s.name = 'event_retention_period')),
-                (max(s.value #>> '{}') FILTER (WHERE s.name = 'event_retention_batch_size')),
+            -- What the leader's process sets itself counts, whatever stands in the table.
+            SELECT max(s.value #>> '{}') FILTER (WHERE s.name = 'event_retention_period'),
+                max(s.value #>> '{}') FILTER (WHERE s.name = 'event_retention_batch_size'),
                 max(format('setting %s in the table settings: %s', s.name, "{schema}".setting_problem(s.name, s.value)))
                     FILTER (WHERE "{schema}".setting_problem(s.name, s.value) IS NOT NULL)
             INTO period_text, batch_text, problem
-            FROM "{schema}".settings s WHERE s.name IN ('event_retention_period', 'event_retention_batch_size');
+            FROM "{schema}".settings s
+            WHERE s.name = 'event_retention_period' AND probe ->> 'period' IS NULL
+                OR s.name = 'event_retention_batch_size' AND probe ->> 'batch' IS NULL;
             IF problem IS NULL THEN
                 batch := batch_text::numeric::integer;
                 keep := coalesce((probe ->> 'period')::interval, period_text::interval, '7 days');

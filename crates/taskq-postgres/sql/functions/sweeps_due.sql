@@ -4,7 +4,7 @@
 -- has waited for it, `clear_to` a time before which nothing lives in the sweep's order (NULL: it has none), `took` how long
 -- this sweep's question took, `batch` the size of its batches where a setting governs it, `problem` what is wrong with a
 -- setting of its.
--- A probe is {"sweep", "from": "start"|"last_note"|"key", "at", "id", "period"}.
+-- A probe is {"sweep", "from": "start"|"last_note"|"key", "at", "id", "period", "batch"}; the last two stand instead of settings.
 -- Called by: the leader, when it wakes. Locks: none. Indexes: each sweep's own, read behind the place that is named;
 -- workers are few. Writes nothing.
 CREATE OR REPLACE FUNCTION "{schema}".sweeps_due(leader uuid, leader_epoch bigint, probes jsonb)

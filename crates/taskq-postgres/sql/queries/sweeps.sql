@@ -14,5 +14,6 @@ LEFT JOIN LATERAL (
     SELECT s.overrides FROM "{schema}".leader l WHERE l.only_row AND l.epoch = s.epoch
 ) o ON true
 LEFT JOIN LATERAL "{schema}".sweep_head(pg_catalog.jsonb_build_object(
-    'sweep', n.sweep, 'from', 'last_note', 'period', o.overrides ->> 'event_retention_period')) h ON true
+    'sweep', n.sweep, 'from', 'last_note', 'period', o.overrides ->> 'event_retention_period',
+    'batch', o.overrides -> 'event_retention_batch_size')) h ON true
 ORDER BY n.nth;

@@ -56,6 +56,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "enqueue_plain.sql",
     "enqueue_staged.sql",
     "error_record.sql",
+    "event_horizon.sql",
     "event_level.sql",
     "expire_archive.sql",
     "fail_late.sql",

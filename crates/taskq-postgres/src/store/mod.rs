@@ -27,7 +27,7 @@ use taskq_core::model::{
 use taskq_core::store::{
     ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
     HookHold, JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode,
-    QueueSet, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting,
+    QueueSet, QueueSummary, ReclaimBatch, ReclaimOptions, Registration, Retried, RetriedBatch, Setting,
     SettingSummary, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe,
     SweepSummary, Swept, Wakes, WorkerSummary,
 };
@@ -203,7 +203,7 @@ impl Store for PostgresStore {
         self.run(move |calls| calls.sweep(sweep, call)).await
     }
 
-    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<ReclaimBatch, StoreError> {
         self.run(|calls| calls.reclaim(call, options)).await
     }
 

@@ -71,8 +71,9 @@ statements! {
         FROM "{schema}".sweep_restamp($1, $2, $3)"#, [UUID, INT8, INT4];
     forget_keys: r#"SELECT swept, more, due_in, reached_at, reached_id::text, problems, problem
         FROM "{schema}".forget_keys($1, $2, $3, $4)"#, [UUID, INT8, INT4, TIMESTAMPTZ];
-    reclaim: r#"SELECT id, epoch, status, problem FROM "{schema}".reclaim($1, $2, $3, $4, $5)"#,
-        [UUID, INT8, INT4, BOOL, UUID_ARRAY];
+    reclaim: r#"SELECT id, epoch, status, problem, reached_at, reached_id
+        FROM "{schema}".reclaim($1, $2, $3, $4, $5, $6, $7, $8)"#,
+        [UUID, INT8, INT4, INTERVAL, INTERVAL, UUID_ARRAY, TIMESTAMPTZ, TEXT];
     note_sweeps: r#"SELECT "{schema}".note_sweeps($1, $2, $3)"#, [UUID, INT8, JSONB];
     sweeps: include_str!("../../sql/queries/sweeps.sql"), [TEXT_ARRAY];
     cancel: r#"SELECT id, outcome, status FROM "{schema}".cancel($1, $2)"#, [UUID_ARRAY, TEXT];

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 use taskq_core::model::{Epoch, JobId, Json, Status, WorkerId};
 use taskq_core::store::{
-    LeaderEpoch, LookFrom, ReclaimOptions, Reclaimed, StoreError, Sweep, SweepCall, SweepDue, SweepKey,
-    SweepNote, SweepProbe, SweepSummary, Swept,
+    LeaderEpoch, LookFrom, ReclaimBatch, ReclaimOptions, Reclaimed, StoreError, Sweep, SweepCall, SweepDue,
+    SweepKey, SweepNote, SweepProbe, SweepSummary, Swept,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -84,22 +84,32 @@ impl Calls {
         self: Arc<Self>,
         call: SweepCall,
         options: ReclaimOptions,
-    ) -> Result<Vec<Reclaimed>, StoreError> {
+    ) -> Result<ReclaimBatch, StoreError> {
         let skip: Vec<Uuid> = options.skip.into_iter().map(|id| id.0).collect();
-        let params: [&(dyn ToSql + Sync); 5] =
-            [&call.leader.0, &call.epoch.0, &bound(call.limit), &options.forgive, &skip];
+        let began = options.outage.map(|outage| Interval(outage.began));
+        let ended = options.outage.map(|outage| Interval(outage.ended));
+        let at = call.after.as_ref().map(|key| Time(key.at));
+        let id = call.after.as_ref().map(|key| key.id.as_str());
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&call.leader.0, &call.epoch.0, &bound(call.limit), &began, &ended, &skip, &at, &id];
         let rows = self.swept(&self.statements.reclaim, &params, call.timeout).await?;
-        rows.iter()
-            .map(|row| {
-                let mut columns = Columns::of(row);
-                Ok(Reclaimed {
-                    id: JobId(columns.read()?),
-                    epoch: Epoch(columns.read()?),
-                    status: columns.read_as(|word: String| word.parse::<Status>())?,
-                    problem: columns.read()?,
-                })
-            })
-            .collect()
+        let mut batch = ReclaimBatch::default();
+        for row in &rows {
+            let mut columns = Columns::of(row);
+            let Some(id) = columns.read::<Option<Uuid>>()? else {
+                // The last row says where to go on.
+                let mut columns = Columns::at(row, 4);
+                batch.reached = key(&mut columns)?;
+                continue;
+            };
+            batch.jobs.push(Reclaimed {
+                id: JobId(id),
+                epoch: Epoch(columns.read()?),
+                status: columns.read_as(|word: String| word.parse::<Status>())?,
+                problem: columns.read()?,
+            });
+        }
+        Ok(batch)
     }
 
     pub(super) async fn note_sweeps(
@@ -172,6 +182,7 @@ struct ProbeDocument<'a> {
     at: Option<String>,
     id: Option<&'a str>,
     period: Option<String>,
+    batch: Option<u32>,
 }
 
 impl<'a> ProbeDocument<'a> {
@@ -187,6 +198,7 @@ impl<'a> ProbeDocument<'a> {
             at: key.map(|key| key.at.to_string()),
             id: key.map(|key| key.id.as_str()),
             period: probe.period.map(interval_text),
+            batch: probe.batch,
         }
     }
 }

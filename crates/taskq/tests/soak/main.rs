@@ -18,6 +18,7 @@ mod outages;
 mod rate;
 mod scene;
 mod shutdown;
+mod speed;
 mod steady;
 mod stopped;
 mod sweeps;

@@ -38,7 +38,7 @@ async fn expired_events() {
         .batch_execute(
             "CREATE TABLE drained (xid xid8, events bigint);
              CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 INSERT INTO drained SELECT pg_current_xact_id(), count(*) FROM gone; RETURN NULL; END $$;
+                 INSERT INTO public.drained SELECT pg_current_xact_id(), count(*) FROM gone; RETURN NULL; END $$;
              CREATE TRIGGER note AFTER DELETE ON taskq.job_events REFERENCING OLD TABLE AS gone
                  FOR EACH STATEMENT EXECUTE FUNCTION note()",
         )

@@ -82,11 +82,19 @@ impl State {
         let Some(after) = after else {
             return Ok(EventPage { events: Vec::new(), next: horizon });
         };
+        if after.xid > horizon.xid {
+            return Err(StoreError::invalid(format!(
+                "the cursor {after} is of another store: this one's next transaction is {}; begin anew, from now on or with \
+                 {} for everything that is kept",
+                horizon.xid,
+                EventCursor::START
+            )));
+        }
         let behind = self.events.rows.range((Bound::Excluded(after), Bound::Unbounded));
         let events: Vec<EventRecord> = behind.take(limit as usize).map(|(_, event)| event.clone()).collect();
         let next = match events.last() {
             Some(last) if events.len() == limit as usize => last.cursor,
-            _ => horizon.max(after),
+            _ => horizon,
         };
         Ok(EventPage { events, next })
     }

@@ -42,7 +42,7 @@ pub(crate) use validate::job as check_job;
 use super::{
     ActorChanges, Beat, BeatReply, Cancelled, CancelledBatch, ClaimRequest, Claimed, Ending, EventPage, Held,
     HookHold, JobFilter, JobMatch, LanePart, LeaderEpoch, LeaderSummary, PruneCall, PrunedBatch, QueueMode,
-    QueueSet, QueueSummary, ReclaimOptions, Reclaimed, Registration, Retried, RetriedBatch, Setting,
+    QueueSet, QueueSummary, ReclaimBatch, ReclaimOptions, Registration, Retried, RetriedBatch, Setting,
     SettingSummary, Stats, Store, StoreError, Sweep, SweepCall, SweepDue, SweepNote, SweepProbe,
     SweepSummary, Swept, Wake, Wakes, WorkerSummary,
 };
@@ -164,7 +164,7 @@ impl Store for MemoryStore {
         self.verb(|state, now| state.sweep(now, sweep, &call))
     }
 
-    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<Vec<Reclaimed>, StoreError> {
+    async fn reclaim(&self, call: SweepCall, options: ReclaimOptions) -> Result<ReclaimBatch, StoreError> {
         self.verb(|state, now| state.reclaim(now, &call, &options))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::super::{ReclaimOptions, Reclaimed, StoreError, SweepCall, WorkerState};
+use super::super::{OutageSpan, ReclaimBatch, ReclaimOptions, Reclaimed, StoreError, SweepCall, WorkerState};
 use super::clock::later;
 use super::settle::policy_delay;
 use super::state::{Burnt, End, Next, Return, State};
@@ -58,23 +58,29 @@ impl State {
         now: Timestamp,
         call: &SweepCall,
         options: &ReclaimOptions,
-    ) -> Result<Vec<Reclaimed>, StoreError> {
+    ) -> Result<ReclaimBatch, StoreError> {
         validate::batch(call.limit)?;
         self.require_leader(now, call.leader, call.epoch)?;
         let held = self.lost_workers().filter_map(|(worker, _)| self.running.get(worker));
         let ids = held.flatten().map(|(_, id)| *id).filter(|id| !options.skip.contains(id));
         let ids: Vec<JobId> = ids.take(call.limit as usize).collect();
-        let burnt = if options.forgive { Burnt::No } else { Burnt::Yes };
-        let reclaimed = ids.into_iter().map(|id| self.reclaim_one(now, id, burnt)).collect();
+        let jobs = ids.into_iter().map(|id| self.reclaim_one(now, id, options.outage)).collect();
         for (worker, session) in &mut self.workers {
             session.reclaimed |= session.state == WorkerState::Lost && !self.running.contains_key(worker);
         }
-        Ok(reclaimed)
+        // Nothing slows it down, so it looks at all of them every time.
+        Ok(ReclaimBatch { jobs, reached: None })
     }
 
-    fn reclaim_one(&mut self, now: Timestamp, id: JobId, burnt: Burnt) -> Reclaimed {
+    fn reclaim_one(&mut self, now: Timestamp, id: JobId, outage: Option<OutageSpan>) -> Reclaimed {
         let job = &self.jobs[&id];
         let worker = job.worker.expect("a running job has a worker");
+        let session = &self.workers[&worker];
+        let is_forgiven = outage.is_some_and(|outage| {
+            later(session.lease_expires_at, outage.began) >= now
+                && later(session.beat_at, outage.ended) <= now
+        });
+        let burnt = if is_forgiven { Burnt::No } else { Burnt::Yes };
         let epoch = job.epoch;
         let detail = json!({"epoch": epoch, "attempt": job.attempt, "worker": worker});
         let error = ErrorRecord::new("lost", &format!("worker {worker} was lost"));

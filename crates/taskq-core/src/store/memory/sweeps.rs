@@ -92,7 +92,9 @@ impl State {
             behind: due_at.map_or(Duration::ZERO, |due_at| until(now, due_at)),
             clear_to: has_an_order(probe.sweep).then_some(clear_to),
             took: Duration::ZERO,
-            batch: (probe.sweep == Sweep::Events && batch != DEFAULT_EVENT_RETENTION_BATCH_SIZE)
+            batch: (probe.sweep == Sweep::Events
+                && probe.batch.is_none()
+                && batch != DEFAULT_EVENT_RETENTION_BATCH_SIZE)
                 .then_some(batch),
             problem: None,
         }

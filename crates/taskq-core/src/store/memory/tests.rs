@@ -96,7 +96,7 @@ async fn a_lost_worker_stays_lost_even_if_the_clock_stepped_back() {
     assert_eq!(store.settle(lost, vec![settlement]).await.unwrap()[0].reason, SettleReason::Stale);
     assert_eq!(store.workers().await.unwrap()[0].state, WorkerState::Lost);
     assert_eq!(
-        store.reclaim(SweepCall::new(leader, epoch, 10), ReclaimOptions::default()).await.unwrap().len(),
+        store.reclaim(SweepCall::new(leader, epoch, 10), ReclaimOptions::default()).await.unwrap().jobs.len(),
         1
     );
 }

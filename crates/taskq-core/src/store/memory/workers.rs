@@ -22,6 +22,7 @@ pub(super) struct Session {
     pub(super) queues: BTreeSet<QueueName>,
     pub(super) actors: BTreeSet<ActorName>,
     pub(super) started_at: Timestamp,
+    pub(super) beat_at: Timestamp,
     pub(super) lease_expires_at: Timestamp,
     /// Everything it ran has been taken from it.
     pub(super) reclaimed: bool,
@@ -57,6 +58,7 @@ impl State {
             queues: registration.queues.into_iter().collect(),
             actors: registration.actors.into_iter().collect(),
             started_at: now,
+            beat_at: now,
             lease_expires_at: later(now, registration.lease),
             reclaimed: false,
         };
@@ -69,7 +71,9 @@ impl State {
         if let Some(lease) = beat.leadership {
             validate::lease("the leader's lease", lease)?;
         }
-        self.alive_mut(beat.worker, now)?.lease_expires_at = later(now, beat.lease);
+        let session = self.alive_mut(beat.worker, now)?;
+        session.beat_at = now;
+        session.lease_expires_at = later(now, beat.lease);
         for progress in beat.progress {
             self.note(beat.worker, progress);
         }

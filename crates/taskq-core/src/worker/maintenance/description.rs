@@ -30,14 +30,14 @@ pub(super) const SWEEPS: [Description; Sweep::ALL.len()] = [
         batch: 1_000,
         timeout: TIMEOUT,
     },
-    // Before others are declared lost: what was lost before an outage is not forgiven with it.
+    // Before others are declared lost: what was lost before an outage comes first.
     Description {
         sweep: Sweep::Reclaim,
         cadence: Duration::from_secs(2),
         punctual: false,
         batch: 1_000,
-        // It has no key to resume from: with dead rows kept by somebody's snapshot it reads them all, and jobs of dead
-        // workers must be rescued all the same.
+        // It searches for half a second and then moves what it has found; with dead rows kept by somebody's snapshot one
+        // slice of the search may take longer, and jobs of dead workers must be rescued all the same.
         timeout: Duration::from_secs(8),
     },
     Description {

@@ -118,14 +118,16 @@ impl Sweeps {
                 losses_known |= swept.is_some();
                 if let Some(marked) = swept.map(|swept| swept.rows).filter(|rows| *rows > 0) {
                     tracing::warn!(workers = marked, "workers are lost: their leases have ended");
-                    self.reclaim.expect(gate == Gate::AfterOutage);
+                    if let Gate::AfterOutage(outage) = gate {
+                        self.reclaim.forgive(outage);
+                    }
                     let reclaim = self.of(Sweep::Reclaim);
                     reclaim.wanted = true;
                     reclaim.pace.reset();
                 }
             }
         }
-        if gate == Gate::AfterOutage && losses_known && !self.of(Sweep::MarkLost).wanted {
+        if matches!(gate, Gate::AfterOutage(_)) && losses_known && !self.of(Sweep::MarkLost).wanted {
             reach.outage_is_dealt_with();
         }
         self.write(fence).await?;
@@ -215,8 +217,8 @@ impl Sweeps {
         let is_free = progress.wanted && progress.pace.is_free(Instant::now());
         match (progress.description.sweep, gate) {
             (Sweep::MarkLost, Gate::Closed) => false,
-            // What was lost before the outage is not forgiven with it, so that comes first.
-            (Sweep::MarkLost, Gate::AfterOutage) => is_free && !self.get(Sweep::Reclaim).wanted,
+            // What was lost before the outage comes first.
+            (Sweep::MarkLost, Gate::AfterOutage(_)) => is_free && !self.get(Sweep::Reclaim).wanted,
             _ => is_free,
         }
     }
@@ -352,6 +354,7 @@ impl Progress {
             sweep: self.description.sweep,
             from: self.floor.from(now),
             period: self.overrides.event_retention_period,
+            batch: self.overrides.event_retention_batch_size,
         }
     }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::leader::Fence;
+use super::super::reach::Outage;
 use super::Halt;
 use crate::model::{JobId, Status};
-use crate::store::{ReclaimOptions, Reclaimed, SweepCall, Swept};
+use crate::store::{ReclaimOptions, Reclaimed, SweepCall, SweepKey, Swept};
 
 /// How often a job that could not be moved is tried again.
 const RETRY: Duration = Duration::from_mins(1);
@@ -18,16 +19,18 @@ const PROBLEMS_KEPT: usize = 1_000;
 /// Remembers which jobs could not be moved.
 #[derive(Default)]
 pub(super) struct Reclaim {
-    forgive: bool,
+    /// Who was lost by this burns no attempt.
+    outage: Option<Outage>,
+    /// Where the search for jobs of lost workers goes on.
+    after: Option<SweepKey>,
     /// When to try them again.
     problems: HashMap<JobId, Instant>,
 }
 
 impl Reclaim {
-    /// Notes that workers were declared lost: with `forgive` in an outage of the store, so that what they ran burns no
-    /// attempt.
-    pub(super) fn expect(&mut self, forgive: bool) {
-        self.forgive |= forgive;
+    /// Notes that workers were declared lost, for the first time since an outage of the store.
+    pub(super) fn forgive(&mut self, outage: Outage) {
+        self.outage = Some(outage);
     }
 
     /// Runs one batch.
@@ -35,11 +38,19 @@ impl Reclaim {
         let now = Instant::now();
         let passed_over = self.problems.iter().filter(|(_, retry)| **retry > now);
         let skip: Vec<_> = passed_over.map(|(id, _)| *id).collect();
-        let options = ReclaimOptions { forgive: self.forgive, skip };
-        let reclaimed = fence.call("reclaim", fence.store().reclaim(call, options)).await?;
+        let options = ReclaimOptions { outage: self.outage.map(|outage| outage.span(now)), skip };
+        let call = SweepCall { after: self.after.clone(), ..call };
+        let is_whole = call.after.is_none();
+        let batch = fence.call("reclaim", fence.store().reclaim(call, options)).await?;
+        self.after = batch.reached;
+        let is_under_way = self.after.is_some() || !is_whole;
+        let reclaimed = batch.jobs;
         if reclaimed.is_empty() {
-            self.forgive = false;
-            return Ok(Swept::default());
+            if !is_under_way {
+                self.outage = None;
+            }
+            // Only a search from the start says that nothing is left.
+            return Ok(Swept { more: is_under_way, ..Swept::default() });
         }
         let rows = self.note(&reclaimed, now);
         let mut problems = reclaimed.iter().filter_map(|job| job.problem.as_ref().map(|why| (job.id, why)));
@@ -75,7 +86,7 @@ impl Reclaim {
             tracing::warn!(
                 jobs = moved,
                 crashed,
-                forgiven = self.forgive,
+                forgiving = self.outage.is_some(),
                 "jobs of lost workers were taken from them"
             );
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use taskq_testkit::wait_until;
 use tokio::sync::Barrier;
 
-use super::ground::{Ground, Mode, OVERSAMPLE, WANT};
+use super::ground::{Ground, LANES, Mode, OVERSAMPLE, WANT};
 use super::oracle::Meter;
 use crate::database::PATIENCE;
 use crate::sql::mutant::Mutant;
@@ -37,8 +37,8 @@ async fn objections_behind_peers(ground: &Ground, dispatchers: usize) -> Vec<Str
     }
 }
 
-async fn claims_behind_locks_are_full_and_bounded(mode: Mode) {
-    let ground = Ground::new(mode, 1).await;
+async fn claims_behind_locks_are_full_and_bounded(mode: Mode, lanes: usize) {
+    let ground = Ground::new(mode, lanes).await;
     ground.add(2_000, &[]).await;
     for dispatchers in DISPATCHERS {
         assert_eq!(objections_behind_peers(&ground, dispatchers).await, [""; 0], "{dispatchers} dispatchers");
@@ -47,13 +47,15 @@ async fn claims_behind_locks_are_full_and_bounded(mode: Mode) {
 
 #[tokio::test]
 async fn a_dispatcher_behind_the_locks_of_others_reads_no_more_than_they_hold() {
-    claims_behind_locks_are_full_and_bounded(Mode::StrictFifo).await;
+    for lanes in [1, LANES] {
+        claims_behind_locks_are_full_and_bounded(Mode::StrictFifo, lanes).await;
+    }
 }
 
 #[tokio::test]
 async fn a_dispatcher_by_turns_behind_the_locks_of_others_reads_no_more_than_they_hold() {
     for cohorts in [1, 5] {
-        claims_behind_locks_are_full_and_bounded(Mode::RoundRobin(cohorts)).await;
+        claims_behind_locks_are_full_and_bounded(Mode::RoundRobin(cohorts), 1).await;
     }
 }
 
@@ -70,9 +72,9 @@ async fn deadlocks(scene: &Scene) -> i64 {
     scene.value("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").await
 }
 
-async fn together(mode: Mode) {
+async fn together(mode: Mode, lanes: usize) {
     const ROUNDS: usize = 3;
-    let ground = Ground::new(mode, 1).await;
+    let ground = Ground::new(mode, lanes).await;
     let wanted = usize::try_from(WANT).unwrap();
     for dispatchers in DISPATCHERS {
         ground.clear().await;
@@ -105,13 +107,15 @@ async fn together(mode: Mode) {
 
 #[tokio::test]
 async fn dispatchers_that_start_together_get_full_and_disjoint_claims_and_no_deadlock() {
-    together(Mode::StrictFifo).await;
+    for lanes in [1, LANES] {
+        together(Mode::StrictFifo, lanes).await;
+    }
 }
 
 #[tokio::test]
 async fn dispatchers_by_turns_that_start_together_get_full_and_disjoint_claims_and_no_deadlock() {
     for cohorts in [1, 5] {
-        together(Mode::RoundRobin(cohorts)).await;
+        together(Mode::RoundRobin(cohorts), 1).await;
     }
 }
 

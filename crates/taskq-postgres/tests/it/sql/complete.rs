@@ -29,7 +29,7 @@ async fn rescue(scene: &Scene) -> i64 {
     scene.run(&format!("SELECT taskq.heartbeat('{leader}', '1 hour', '[]', '1 hour')")).await;
     let epoch: i64 = scene.value("SELECT epoch FROM taskq.leader").await;
     scene.run(&format!("SELECT taskq.mark_lost('{leader}', {epoch}, 100)")).await;
-    let taken = scene.value(&format!("SELECT count(*) FROM taskq.reclaim('{leader}', {epoch}, 100)")).await;
+    let taken = scene.value(&format!("SELECT count(id) FROM taskq.reclaim('{leader}', {epoch}, 100)")).await;
     scene.run(&format!("SELECT taskq.release_worker('{leader}')")).await;
     taken
 }

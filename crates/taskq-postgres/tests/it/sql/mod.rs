@@ -13,6 +13,7 @@ mod life;
 pub(crate) mod mutant;
 mod rescue;
 mod rings;
+mod rivals;
 pub(crate) mod scene;
 mod settle_plans;
 mod sweeps;

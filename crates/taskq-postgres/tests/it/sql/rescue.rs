@@ -21,21 +21,42 @@ async fn mark_lost(client: &Client, leader: Uuid, epoch: i64) -> i64 {
         .get(0)
 }
 
-/// Reclaims; returns status and problem of every job looked at.
-async fn reclaim(
+/// Where a reclaim goes on.
+type Place = (Option<std::time::SystemTime>, Option<String>);
+/// The job, its status and the problem of one that was looked at.
+type Looked = (Uuid, String, Option<String>);
+
+/// Reclaims one batch; returns every job looked at, and where to go on.
+async fn reclaim_some(
     client: &Client,
     leader: Uuid,
     epoch: i64,
     skip: &[Uuid],
-) -> Vec<(Uuid, String, Option<String>)> {
+    place: &Place,
+) -> (Vec<Looked>, Option<Place>) {
     let rows = client
         .query(
-            "SELECT id, status, problem FROM taskq.reclaim($1, $2, 1000, false, $3)",
-            &[&leader, &epoch, &skip],
+            "SELECT id, status, problem, reached_at, reached_id
+             FROM taskq.reclaim($1, $2, 1000, skip => $3, after_at => $4, after_id => $5)",
+            &[&leader, &epoch, &skip, &place.0, &place.1],
         )
         .await
         .unwrap();
-    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+    let reached = rows.last().filter(|row| row.get::<_, Option<Uuid>>(0).is_none());
+    let reached = reached.map(|row| (row.get(3), row.get(4)));
+    let jobs = rows.iter().take(rows.len() - usize::from(reached.is_some()));
+    (jobs.map(|row| (row.get(0), row.get(1), row.get(2))).collect(), reached)
+}
+
+/// Reclaims all that there is; returns status and problem of every job looked at.
+async fn reclaim(client: &Client, leader: Uuid, epoch: i64, skip: &[Uuid]) -> Vec<Looked> {
+    let (mut jobs, mut place) = (Vec::new(), Some((None, None)));
+    while let Some(from) = place {
+        let (more, reached) = reclaim_some(client, leader, epoch, skip, &from).await;
+        jobs.extend(more);
+        place = reached;
+    }
+    jobs
 }
 
 /// A claim under way when its worker's lease ends: it is either seen whole by the reclaim or takes nothing.

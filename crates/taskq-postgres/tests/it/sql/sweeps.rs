@@ -298,6 +298,67 @@ async fn a_lost_worker_that_is_dealt_with_is_not_looked_through_again() {
     holder.batch_execute("COMMIT").await.unwrap();
 }
 
+/// A worker whose life left very many entries is searched in slices: each call goes on where the one before was.
+#[tokio::test]
+async fn under_a_held_snapshot_a_rescue_goes_on_behind_its_place() {
+    let scene = scene().await;
+    let leader = leader(&scene).await;
+    let worker = scene.worker(1).await;
+    scene
+        .run(&format!(
+            "UPDATE taskq.workers SET started_at = now() - interval '10 hours' WHERE id = '{worker}';
+             INSERT INTO taskq.jobs (id, created_at, scheduled_at, status, queue, actor, payload, locked_by_worker, started_at,
+                 attempt, claim_epoch)
+             SELECT gen_random_uuid(), now(), now(), 'running', 'q', 'a', '1', '{worker}',
+                 now() - interval '10 hours' + n * interval '16 seconds', 1, 1
+             FROM generate_series(1, 2240) n"
+        ))
+        .await;
+    let holder = scene.session().await;
+    holder
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM taskq.jobs")
+        .await
+        .unwrap();
+    scene.run("DELETE FROM taskq.jobs WHERE started_at < now() - interval '12 minutes'").await;
+    let alive: i64 = scene.value("SELECT count(*) FROM taskq.jobs").await;
+    assert!(alive > 5, "{alive}");
+    scene.expire(worker).await;
+    let arguments = format!("'{}', {}", leader.worker, leader.epoch);
+    assert_eq!(sweep(&scene, &format!("mark_lost({arguments}, 1000)")).await.0, 1);
+
+    // One slice a call, of some minutes.
+    Mutant::of("reclaim")
+        .replace("interval '500 milliseconds'", "interval '0 seconds'")
+        .replace("interval '10 milliseconds' * max_rows", "interval '1000 seconds'")
+        .apply(&scene)
+        .await;
+    let (mut place, mut taken, mut calls) = (String::new(), 0, 0);
+    loop {
+        let sql = format!(
+            "SELECT count(id), max(reached_at)::text, max(reached_id) FROM taskq.reclaim({arguments}, 1000{place})"
+        );
+        let row = scene.client.query_one(sql.as_str(), &[]).await.unwrap();
+        taken += row.get::<_, i64>(0);
+        calls += 1;
+        assert!(calls < 100, "it does not come to an end");
+        let Some(at) = row.get::<_, Option<String>>(1) else { break };
+        place = format!(", after_at => '{at}', after_id => '{}'", row.get::<_, String>(2));
+    }
+    assert_eq!(taken, alive, "every job was found");
+    assert!(calls > 5, "{calls} slices");
+    let dealt_with = "SELECT reclaimed_at IS NOT NULL FROM taskq.workers WHERE state = 'lost'";
+    assert!(scene.value::<bool>(dealt_with).await, "and the worker is dealt with");
+
+    let again = "UPDATE taskq.workers SET reclaimed_at = NULL WHERE state = 'lost'";
+    scene.run(again).await;
+    let slice = buffers(&scene.client, &format!("reclaim({arguments}, 1000{place})")).await;
+    scene.run(again).await;
+    Mutant::of("reclaim").replace("interval '0 seconds'", "interval '1 hour'").apply(&scene).await;
+    let whole = buffers(&scene.client, &format!("reclaim({arguments}, 1000)")).await;
+    assert!(slice * 3 < whole, "a slice reads {slice} buffers of {whole}");
+    holder.batch_execute("COMMIT").await.unwrap();
+}
+
 /// One row that cannot be changed is reported and left; the others are swept.
 #[tokio::test]
 async fn a_row_that_cannot_be_changed_holds_up_no_other() {
@@ -392,6 +453,33 @@ async fn a_key_that_is_being_taken_anew_is_not_forgotten() {
 }
 
 /// A row that somebody wrote into the table by hand stops its own sweep and no other, and says which it is.
+/// What the leader's process sets itself counts, also where the table holds what makes no sense.
+#[tokio::test]
+async fn a_bad_setting_does_not_stop_a_process_that_sets_it_itself() {
+    let scene = scene().await;
+    let leader = leader(&scene).await;
+    ORDERED[3].fill(&scene, 3, "-8 days").await;
+    let ask = async |own: &str| {
+        let sql = format!(
+            "SELECT due_in = '0', batch, problem FROM taskq.sweeps_due('{}', {}, '[{{\"sweep\": \"events\"{own}}}]')",
+            leader.worker, leader.epoch
+        );
+        let row = scene.client.query_one(sql.as_str(), &[]).await.unwrap();
+        (row.get::<_, Option<bool>>(0), row.get::<_, Option<i32>>(1), row.get::<_, Option<String>>(2))
+    };
+    let (period, batch) = (r#", "period": "1 day""#, r#", "batch": 5"#);
+    let insert = "INSERT INTO taskq.settings VALUES ('event_retention_period', '\"soon\"')";
+    scene.run(insert).await;
+    assert!(ask(batch).await.2.unwrap().contains("soon"), "the other one's value does not help");
+    assert_eq!(ask(period).await, (Some(true), None, None));
+    let call = format!("sweep_events('{}', {}, 2, keep => '1 day')", leader.worker, leader.epoch);
+    assert_eq!(sweep(&scene, &call).await.0, 2);
+    let insert = "INSERT INTO taskq.settings VALUES ('event_retention_batch_size', '0')";
+    scene.run(insert).await;
+    assert!(ask(period).await.2.unwrap().contains("event_retention_batch_size"));
+    assert_eq!(ask(&format!("{period}{batch}")).await, (Some(true), None, None));
+}
+
 #[tokio::test]
 async fn a_setting_that_makes_no_sense_is_named() {
     let scene = scene().await;
