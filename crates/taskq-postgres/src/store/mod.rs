@@ -122,6 +122,9 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Schema`] when it is missing, too old or too new.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn check_schema(&self) -> Result<(), StoreError> {
         let calls = Arc::clone(&self.calls);
         self.engine.run(async move { calls.check_schema().await }).await

@@ -33,4 +33,10 @@ fn a_worker_that_cannot_be_built_says_what_to_do() {
         Worker::builder(&taskq).queue("default", 1).handle::<Welcome>(welcome).build().unwrap_err();
     assert!(format!("{unserved:?}").contains("add `.queue(\"mail\", slots)`"), "{unserved:?}");
     assert_eq!(format!("{unserved:?}"), unserved.to_string());
+    let none = Worker::builder(&taskq).queue("mail", 1).build().unwrap_err();
+    assert!(format!("{none:?}").contains("add `.handle::<J>(handler)`"), "{none:?}");
+    let twice =
+        Worker::builder(&taskq).queue("mail", 1).handle::<Welcome>(welcome).handle::<Welcome>(welcome);
+    let twice = twice.build().unwrap_err();
+    assert!(format!("{twice:?}").contains("remove one, or give its job another actor"), "{twice:?}");
 }
