@@ -40,6 +40,8 @@ BEGIN
             LIMIT max_rows
             FOR NO KEY UPDATE OF j SKIP LOCKED
         ) j
+        -- Else each stamp would be computed wherever it is named.
+        OFFSET 0
     ) d;
     UPDATE "{schema}".jobs j SET prune_at = u.stamp FROM unnest(tids, stamps) u(tid, stamp) WHERE j.ctid = u.tid;
     IF looked_at < max_rows THEN

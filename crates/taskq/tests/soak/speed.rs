@@ -95,7 +95,8 @@ const SUBJECTS: [Subject; 8] = [
         batch: 1_000,
         is_ordered: false,
         limit: LIMIT,
-        fill: "SELECT taskq.request_restamp(); UPDATE taskq.restamp SET requested_at = now() - interval '1 minute'",
+        // Another hot period each time, so that every stamp changes.
+        fill: "SELECT taskq.set_setting('hot_period', to_jsonb((60 + (random() * 1000)::integer) || ' minutes'))",
     },
     Subject {
         name: "reclaim",
@@ -177,6 +178,15 @@ async fn fill(admin: &Client, subject: &Subject, rows: u64) {
     admin.batch_execute(&subject.fill.replace("$rows", &rows.to_string())).await.unwrap();
 }
 
+/// Makes jobs that are ready.
+async fn ready(admin: &Client, jobs: u64) {
+    let sql = format!(
+        "INSERT INTO taskq.jobs (id, created_at, scheduled_at, status, queue, actor, payload)
+         SELECT gen_random_uuid(), now(), now(), 'pending', 'work', 'a', '1' FROM generate_series(1, {jobs})"
+    );
+    admin.batch_execute(&sql).await.unwrap();
+}
+
 /// A million archived jobs in thirteen months, 200,000 finished ones that stay, 200,000 that are ready.
 async fn furnish(scene: &Scene, leader: &Leader) -> Drain {
     let admin = scene.admin().await;
@@ -186,15 +196,11 @@ async fn furnish(scene: &Scene, leader: &Leader) -> Drain {
         let sql = FINISHED.replace("$rows", &rows.to_string()).replace("$finished", finished);
         sql.replace("$prune", prune).replace("$result", "NULL, NULL")
     };
-    let ready = format!(
-        "INSERT INTO taskq.jobs (id, created_at, scheduled_at, status, queue, actor, payload)
-         SELECT gen_random_uuid(), now(), now(), 'pending', 'work', 'a', '1' FROM generate_series(1, {stay})"
-    );
     let old = "now() - n % 390 * interval '1 day'";
     admin.batch_execute(&finished(archived, old, "now() - interval '1 s'")).await.unwrap();
     let drain = leader.drain(&SUBJECTS[5]).await;
     admin.batch_execute(&finished(stay, "now()", "now() + interval '1 hour'")).await.unwrap();
-    admin.batch_execute(&ready).await.unwrap();
+    ready(&admin, stay).await;
     admin.batch_execute("VACUUM ANALYZE").await.unwrap();
     drain
 }
@@ -256,9 +262,13 @@ async fn claim(session: &Client, worker: Uuid, claims: &mut Claims) {
     let begun = Instant::now();
     let row = session.query_one(claim, &[&worker]).await.unwrap();
     claims.took.push(begun.elapsed());
-    let outcomes: Option<serde_json::Value> = row.get(0);
+    let Some(outcomes) = row.get::<_, Option<serde_json::Value>>(0) else {
+        // That was no claim of 50; a long sweep outlasts what was ready.
+        claims.took.pop();
+        return ready(session, 50_000).await;
+    };
     let settle = "SELECT count(*) FROM taskq.settle($1, $2)";
-    session.query_one(settle, &[&worker, &outcomes.expect("something is ready")]).await.unwrap();
+    session.query_one(settle, &[&worker, &outcomes]).await.unwrap();
 }
 
 /// Claims alone and beside each sweep by turns.
@@ -278,6 +288,7 @@ async fn claims_beside_sweeps() {
         let (mut alone, mut beside, mut swept) = (Claims::default(), Claims::default(), Drain::default());
         for _ in 0..rounds {
             fill(&admin, subject, rows).await;
+            ready(&admin, 10_000).await;
             let before = ticks(pid);
             for _ in 0..50 {
                 claim(&session, worker, &mut alone).await;
@@ -339,15 +350,20 @@ async fn a_month_ends() {
             WHERE i.inhparent IN ('taskq.jobs_archive'::regclass, 'taskq.job_attempts_archive'::regclass)
                 AND pg_total_relation_size(i.inhrelid) > 1000000";
         let bytes = scene.number(bytes).await;
-        session.batch_execute("BEGIN").await.unwrap();
-        let begun = Instant::now();
         let call = format!("SELECT swept FROM taskq.expire_archive({}, 1)", leader.arguments);
-        let dropped: i64 = session.query_one(&call, &[]).await.unwrap().get(0);
-        let statement = begun.elapsed();
-        let begun = Instant::now();
-        session.batch_execute("COMMIT").await.unwrap();
-        let commit = begun.elapsed();
-        assert_eq!(dropped, 1);
+        // A vacuum of so young a month holds it for a while: the sweep comes again.
+        let (statement, commit) = loop {
+            session.batch_execute("BEGIN").await.unwrap();
+            let begun = Instant::now();
+            let dropped: i64 = session.query_one(&call, &[]).await.unwrap().get(0);
+            let statement = begun.elapsed();
+            let begun = Instant::now();
+            session.batch_execute("COMMIT").await.unwrap();
+            if dropped == 1 {
+                break (statement, begun.elapsed());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
 
         let path = scene.server.data_dir().join("a-file-as-large");
         let file = fs::File::create(&path).unwrap();
