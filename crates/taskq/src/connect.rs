@@ -1,5 +1,6 @@
 //! The way in: a client of a database or of memory.
 
+use std::error::Error as _;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -25,7 +26,9 @@ struct Origin {
 }
 
 /// Why no connection was made.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` form is its message with the reasons, since that is what a `main` prints that returns it.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The DSN cannot be read, or asks for what is not supported.
@@ -43,6 +46,18 @@ pub enum ConnectError {
     /// The server answered with an error of another kind.
     #[error("the store cannot be opened")]
     Store(#[source] StoreError),
+}
+
+impl fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut reason = self.source();
+        while let Some(error) = reason {
+            write!(f, ": {error}")?;
+            reason = error.source();
+        }
+        Ok(())
+    }
 }
 
 impl From<StoreError> for ConnectError {

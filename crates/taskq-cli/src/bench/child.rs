@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use taskq::store::PostgresStore;
-use taskq::{Client, ConnectOptions, Context, JobError, JobResult, Json, SchemaName, Worker};
+use taskq::{Client, ConnectOptions, ConnectionMode, Context, JobError, JobResult, Json, SchemaName, Worker};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -33,6 +33,7 @@ const LOOKS_A_REPORT: u32 = 4;
 pub(super) struct Orders {
     pub(super) dsn: String,
     pub(super) schema: String,
+    pub(super) way: Way,
     pub(super) queue: String,
     pub(super) actors: Vec<String>,
     pub(super) slots: u32,
@@ -41,11 +42,46 @@ pub(super) struct Orders {
     pub(super) bare: Option<u64>,
 }
 
+/// How the worker uses its connections: a [`ConnectionMode`] that can be written down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Way {
+    /// It finds out.
+    Auto,
+    /// As sessions.
+    Direct,
+    /// As if a pooler were in between.
+    Pooled,
+}
+
+impl From<ConnectionMode> for Way {
+    fn from(mode: ConnectionMode) -> Self {
+        match mode {
+            ConnectionMode::Direct => Self::Direct,
+            ConnectionMode::Pooled => Self::Pooled,
+            _ => Self::Auto,
+        }
+    }
+}
+
+impl From<Way> for ConnectionMode {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Auto => Self::Auto,
+            Way::Direct => Self::Direct,
+            Way::Pooled => Self::Pooled,
+        }
+    }
+}
+
 /// What the handler does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Body {
     /// Reads its payload and succeeds.
     Nothing,
+    /// Succeeds without a look at its payload, as a handler without a type may.
+    Untyped,
+    /// Succeeds, as a handler of a job type.
+    Typed,
     /// Says when it was started, and succeeds.
     Tell,
     /// Waits, and succeeds.
@@ -120,7 +156,8 @@ async fn serve() -> Result<Exit, Failure> {
         return run_bare(&orders, bodies, commands).await;
     }
     let schema = SchemaName::new(&orders.schema).map_err(|error| Failure::usage(error.to_string()))?;
-    let store = PostgresStore::connect(&orders.dsn, ConnectOptions::new().schema(schema)).await?;
+    let options = ConnectOptions::new().schema(schema).mode(orders.way.into());
+    let store = PostgresStore::connect(&orders.dsn, options).await?;
     let (started, starts) = mpsc::unbounded_channel();
     let worker = worker(&Client::new(store), &orders, &started)?;
     if !told_to_go(&mut commands).await? {
@@ -175,8 +212,13 @@ fn worker(
     let mut builder = Worker::builder(client).queue(orders.queue.as_str(), orders.slots);
     for actor in &orders.actors {
         let (body, started) = (orders.body, started.clone());
-        builder = builder
-            .actor(actor.as_str(), move |payload: Json, _: Context| handle(payload, body, started.clone()));
+        builder = match body {
+            Body::Untyped => builder.actor(actor.as_str(), async |_: Json, _: Context| Ok(None)),
+            Body::Typed => builder.handle::<Numbered>(async |_: Numbered, _: Context| Ok(())),
+            _ => builder.actor(actor.as_str(), move |payload: Json, _: Context| {
+                handle(payload, body, started.clone())
+            }),
+        };
     }
     builder.build().map_err(|error| Failure::usage(error.to_string()))
 }

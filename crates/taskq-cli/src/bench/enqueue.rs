@@ -1,21 +1,21 @@
 //! `taskq bench enqueue`: what it takes to enqueue, beside writing the same rows without taskq.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use taskq::{Client, Job};
-use tokio::task::JoinSet;
 use tokio_postgres::Statement;
 
-use super::clock::{now_ns, seconds};
+use super::callers::{self, Write, Written};
+use super::clock::now_ns;
 use super::job::{Numbered, refused};
 use super::machine::Machine;
 use super::plain;
 use super::progress::Progress;
-use super::report::{Report, Row};
-use super::rounds::{Rates, Rounds, interleave};
+use super::report::Report;
+use super::rounds::{Rounds, interleave};
 use super::scene::{Scene, Session};
 use super::times::Times;
+use super::transactions;
 use crate::cli::EnqueueBenchArgs;
 use crate::exit::Failure;
 
@@ -30,6 +30,9 @@ const COLUMNS: [&str; 9] = [
     "ratio_to_insert",
     "ratio_to_copy",
 ];
+
+/// How many jobs a connection has written at once before what is measured.
+const FIRST: u64 = 500;
 
 const FUNCTION: &str = r#"SELECT id, outcome, status FROM "{schema}".enqueue_many($1::text::jsonb)"#;
 
@@ -80,8 +83,10 @@ impl Writer {
         let function = session.client.prepare(&session.sql(FUNCTION)).await?;
         Ok(Self::Function(Arc::new(session), function))
     }
+}
 
-    async fn write(&self, job: Numbered) -> Result<(), Failure> {
+impl Write for Writer {
+    async fn write(&mut self, job: Numbered) -> Result<(), Failure> {
         match self {
             Self::Insert(session, insert) => plain::insert(session, insert, job).await,
             Self::Function(session, function) => {
@@ -90,21 +95,6 @@ impl Writer {
             }
             Self::Client(client) => client.enqueue(&job).await.map(drop).map_err(|error| refused(&error)),
         }
-    }
-}
-
-/// One round of a case.
-struct Written {
-    jobs: u64,
-    elapsed_ns: u64,
-    /// How long each call took.
-    calls: Times,
-}
-
-impl Written {
-    #[expect(clippy::cast_precision_loss, reason = "a rate is computed")]
-    fn rate(&self) -> f64 {
-        self.jobs as f64 / seconds(self.elapsed_ns)
     }
 }
 
@@ -126,7 +116,7 @@ pub(super) async fn run(
         (format!("{} in one call", args.batch), &[By::Copy, By::Function, By::Client], args.batch, 0),
     ];
     let all: u64 = parts.iter().map(|(_, cases, jobs, _)| cases.len() as u64 * jobs).sum();
-    progress.expect(all * u64::from(rounds.warm_up + rounds.measured));
+    progress.expect((all + transactions::jobs(args)) * u64::from(rounds.warm_up + rounds.measured));
     let mut rows = Vec::new();
     for (part, cases, jobs, callers) in parts {
         let written = interleave(rounds, cases, async |by, _| {
@@ -140,8 +130,10 @@ pub(super) async fn run(
             progress.advance(jobs);
             written
         });
-        rows.extend(rows_of(&part, cases, &written.await?));
+        let names: Vec<_> = cases.iter().map(|by| by.name()).collect();
+        rows.extend(callers::rows(&part, cases[0].name(), &names, &written.await?));
     }
+    rows.extend(transactions::rows(args, rounds, scene, progress).await?);
     Ok(Report {
         bench: "enqueue",
         server: scene.facts().clone(),
@@ -150,27 +142,6 @@ pub(super) async fn run(
         columns: &COLUMNS,
         notes: Vec::new(),
     })
-}
-
-fn rows_of(part: &str, cases: &[By], written: &[Vec<Written>]) -> Vec<Row> {
-    let rates: Vec<_> = written.iter().map(|rounds| Rates::of(rounds.iter().map(Written::rate))).collect();
-    let row = |at: usize| {
-        let mut calls = Times::new();
-        written[at].iter().for_each(|round| calls.add(&round.calls));
-        let ratio = if cases[0] == By::Copy { "ratio_to_copy" } else { "ratio_to_insert" };
-        let median = if cases[0] == By::Copy { "ratio_to_copy_median" } else { "ratio_to_insert_median" };
-        Row::of(cases[at].name())
-            .with("part", part)
-            .with("jobs", written[at].first().map(|round| round.jobs))
-            .with("rounds", written[at].len() as u64)
-            .with("jobs_per_s", rates[at].best())
-            .with("jobs_per_s_median", rates[at].median())
-            .with("p50_ms", calls.at_ms(0.5))
-            .with("p99_ms", calls.at_ms(0.99))
-            .with(ratio, rates[at].ratio_to(&rates[0]))
-            .with(median, rates[at].median_ratio_to(&rates[0]))
-    };
-    (0..cases.len()).map(row).collect()
 }
 
 /// Lets callers write one job a call, each its next one when the last is committed.
@@ -188,40 +159,20 @@ async fn one_by_one(scene: &Scene, by: By, jobs: u64, callers: u32) -> Result<Wr
             writers[caller as usize].write(Numbered { n: 0 }).await?;
         }
     }
-    let next = Arc::new(AtomicU64::new(0));
-    let mut tasks = JoinSet::new();
-    let began_ns = now_ns();
-    for writer in writers {
-        let next = Arc::clone(&next);
-        tasks.spawn(async move {
-            let mut calls = Times::new();
-            loop {
-                let n = next.fetch_add(1, Ordering::Relaxed);
-                if n >= jobs {
-                    return Ok::<_, Failure>(calls);
-                }
-                let called_ns = now_ns();
-                writer.write(Numbered { n }).await?;
-                calls.note(now_ns() - called_ns);
-            }
-        });
-    }
-    let mut calls = Times::new();
-    while let Some(task) = tasks.join_next().await {
-        calls.add(&task.map_err(|error| Failure::failed(error.to_string()))??);
-    }
-    Ok(Written { jobs, elapsed_ns: now_ns() - began_ns, calls })
+    callers::write(writers, jobs).await
 }
 
 /// Writes many jobs at once. Making the rows or documents of the jobs is part of it.
 async fn in_one_call(scene: &Scene, by: By, jobs: u64) -> Result<Written, Failure> {
     let numbered: Vec<_> = (0..jobs).map(|n| Numbered { n }).collect();
+    // As many as take the same way, so that what a connection's first call does is done before, in all cases.
+    let first: Vec<_> = (0..FIRST).map(|n| Numbered { n }).collect();
     let (mut calls, elapsed_ns) = (
         Times::new(),
         match by {
             By::Client => {
                 let client = scene.client().await?;
-                client.enqueue(&numbered[0]).await.map_err(|error| refused(&error))?;
+                client.enqueue_many::<Numbered>(&first).await.map_err(|error| refused(&error))?;
                 let began_ns = now_ns();
                 client.enqueue_many::<Numbered>(&numbered).await.map_err(|error| refused(&error))?;
                 now_ns() - began_ns
@@ -229,14 +180,14 @@ async fn in_one_call(scene: &Scene, by: By, jobs: u64) -> Result<Written, Failur
             By::Function => {
                 let session = scene.session().await?;
                 let function = session.client.prepare(&session.sql(FUNCTION)).await?;
-                session.client.query(&function, &[&documents(&numbered[..1])]).await?;
+                session.client.query(&function, &[&documents(&first)]).await?;
                 let began_ns = now_ns();
                 session.client.query(&function, &[&documents(&numbered)]).await?;
                 now_ns() - began_ns
             }
             By::Copy | By::Insert | By::InsertApart => {
                 let session = scene.session().await?;
-                plain::copy(&session, numbered[..1].iter().copied(), &[Numbered::ACTOR]).await?;
+                plain::copy(&session, first.iter().copied(), &[Numbered::ACTOR]).await?;
                 let began_ns = now_ns();
                 plain::copy(&session, numbered.iter().copied(), &[Numbered::ACTOR]).await?;
                 now_ns() - began_ns
@@ -246,8 +197,8 @@ async fn in_one_call(scene: &Scene, by: By, jobs: u64) -> Result<Written, Failur
     calls.note(elapsed_ns);
     let count = r#"SELECT count(*) FROM "{schema}".jobs WHERE status = 'pending'"#;
     let found: i64 = scene.control().one(count, &[]).await?.get(0);
-    if u64::try_from(found).ok() != Some(jobs + 1) {
-        return Err(Failure::failed(format!("{} wrote {found} jobs instead of {}", by.name(), jobs + 1)));
+    if u64::try_from(found).ok() != Some(jobs + FIRST) {
+        return Err(Failure::failed(format!("{} wrote {found} jobs instead of {}", by.name(), jobs + FIRST)));
     }
     Ok(Written { jobs, elapsed_ns, calls })
 }

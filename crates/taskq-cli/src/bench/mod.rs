@@ -4,6 +4,7 @@
 //! costs, [`rounds`] that interleave the cases, worker processes ([`crew`] outside, [`child`] inside), and the
 //! [`report`]. `docs/design/benchmarks.md` says how each figure is measured.
 
+mod callers;
 mod child;
 mod churn;
 mod clock;
@@ -26,6 +27,7 @@ mod scene;
 mod seed;
 mod sql_loop;
 mod times;
+mod transactions;
 
 pub(crate) use child::{is_asked_for, run as run_worker};
 pub(crate) use progress::Progress;

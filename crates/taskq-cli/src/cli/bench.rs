@@ -26,7 +26,7 @@ pub(crate) enum BenchCommand {
     Depth(DepthArgs),
     /// Time from the call that enqueues a job to the start of its handler.
     Latency(LatencyArgs),
-    /// Enqueue one at a time, from many callers, and many in one call, beside bare inserts and COPY.
+    /// Enqueue one at a time, from many callers, many in one call, and in transactions, beside bare inserts and COPY.
     Enqueue(EnqueueBenchArgs),
     /// Let jobs come and go for long in tables with different storage settings, side by side.
     Churn(ChurnArgs),
@@ -107,6 +107,12 @@ pub(crate) struct DrainArgs {
     /// Compare with a queue of this many ready jobs.
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(JOBS))]
     pub(crate) ready: Option<u64>,
+    /// Compare the pooled mode with the direct one, and a worker behind pgbouncer where that is installed.
+    #[arg(long)]
+    pub(crate) modes: bool,
+    /// Compare a handler of a job type with one that takes any payload.
+    #[arg(long)]
+    pub(crate) handlers: bool,
     #[command(flatten)]
     pub(crate) repeats: RepeatArgs,
     #[command(flatten)]
@@ -223,6 +229,9 @@ pub(crate) struct EnqueueBenchArgs {
     /// How many jobs are enqueued in one call.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) batch: u64,
+    /// How many transactions the callers commit together, each on a session of its own, in each round.
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) transactions: u64,
     #[command(flatten)]
     pub(crate) repeats: RepeatArgs,
     #[command(flatten)]

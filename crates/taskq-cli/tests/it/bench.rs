@@ -63,6 +63,21 @@ async fn a_drain_tells_rates_ratios_and_what_they_cost() {
 }
 
 #[tokio::test]
+async fn modes_and_handlers_are_compared_with_each_other() {
+    let db = Database::new().await;
+    let report = report(&db, &["drain", "--jobs", "200", "--repeats", "1", "--modes", "--handlers"]);
+    for case in ["worker, direct mode", "worker, pooled mode", "worker, through pgbouncer"] {
+        positive(row(&report, case), &["jobs_per_s", "ratio_to_direct", "ratio_to_direct_median"]);
+    }
+    assert_eq!(row(&report, "worker, direct mode")["ratio_to_direct"], 1.0);
+    positive(row(&report, "worker, untyped handler"), &["worker_cpu_us_per_job"]);
+    let typed = row(&report, "worker, typed handler");
+    positive(typed, &["worker_cpu_us_per_job"]);
+    assert!(typed["cpu_us_over_untyped"].is_number(), "{typed}");
+    assert_eq!(report["rows"].as_array().unwrap().last().unwrap()["case"], "worker");
+}
+
+#[tokio::test]
 async fn depths_are_compared_in_every_state_that_is_asked_for() {
     let db = Database::new().await;
     let states = ["--states", "planned_empty", "analyzed", "actors", "--mode", "strict_fifo"];
@@ -132,8 +147,22 @@ async fn latencies_are_told_of_quiet_and_of_random_arrivals() {
 #[tokio::test]
 async fn enqueues_are_compared_with_plain_writes() {
     let db = Database::new().await;
-    let report =
-        report(&db, &["enqueue", "--calls", "20", "--callers", "3", "--batch", "50", "--repeats", "1"]);
+    let report = report(
+        &db,
+        &[
+            "enqueue",
+            "--calls",
+            "20",
+            "--callers",
+            "3",
+            "--batch",
+            "50",
+            "--transactions",
+            "12",
+            "--repeats",
+            "1",
+        ],
+    );
     let rows = report["rows"].as_array().unwrap();
     let cases: Vec<_> =
         rows.iter().map(|row| (row["part"].as_str().unwrap(), row["case"].as_str().unwrap())).collect();
@@ -149,6 +178,9 @@ async fn enqueues_are_compared_with_plain_writes() {
             ("50 in one call", "copy"),
             ("50 in one call", "function"),
             ("50 in one call", "client"),
+            ("3 sessions, transactions", "insert"),
+            ("3 sessions, transactions", "in_tx, notify = none"),
+            ("3 sessions, transactions", "in_tx"),
         ]
     );
     for row in rows {

@@ -12,6 +12,7 @@ mod harness;
 mod idempotency;
 mod input;
 mod jobs;
+mod keeping;
 mod maintain;
 mod migrate;
 mod operate;

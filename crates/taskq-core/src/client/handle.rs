@@ -56,6 +56,9 @@ impl<J: Job> JobHandle<J> {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be reached: it may have been done all the same, and can be repeated.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether it is done; it can be repeated.
     pub async fn cancel(&self) -> Result<CancelOutcome, StoreError> {
         let answers = self.client.cancel([self.id], None).await?;
         let answer = answers.first().map(|answer| answer.outcome);
@@ -97,6 +100,9 @@ impl<J: Job> JobHandle<J> {
     ///
     /// # Errors
     /// [`WaitError::Absent`] when there is no such job, [`WaitError::Store`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn status(&self) -> Result<Status, WaitError> {
         self.client.status(self.id).await.map_err(|error| self.told(error))
     }

@@ -40,6 +40,9 @@ impl QueueHandle {
     ///
     /// # Errors
     /// [`OperateError`] when the name is not a name, or the store cannot be reached.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn summary(&self) -> Result<Option<QueueSummary>, OperateError> {
         let name = self.name.clone()?;
         let queues = self.client.store().queues().await?;
@@ -50,6 +53,9 @@ impl QueueHandle {
     ///
     /// # Errors
     /// [`OperateError`] when the name is not a name, or the store cannot be reached or refuses the filter.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, OperateError> {
         let filter = JobFilter { queue: Some(self.name.clone()?), ..filter };
         Ok(self.client.store().jobs(filter).await?)
@@ -91,6 +97,9 @@ impl ActorHandle {
     ///
     /// # Errors
     /// [`OperateError`] when the name is not a name, or the store cannot be reached.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn is_paused(&self) -> Result<bool, OperateError> {
         let name = self.name.clone()?;
         Ok(self.client.store().paused_actors().await?.contains(&name))
@@ -100,6 +109,9 @@ impl ActorHandle {
     ///
     /// # Errors
     /// [`OperateError`] when the name is not a name, or the store cannot be reached or refuses the filter.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobRecord>, OperateError> {
         let filter = JobFilter { actor: Some(self.name.clone()?), ..filter };
         Ok(self.client.store().jobs(filter).await?)
@@ -140,6 +152,9 @@ impl SessionHandle {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn summary(&self) -> Result<Option<WorkerSummary>, StoreError> {
         let workers = self.client.store().workers().await?;
         Ok(workers.into_iter().find(|summary| summary.worker == self.id))
@@ -149,6 +164,9 @@ impl SessionHandle {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn running(&self) -> Result<Vec<Held>, StoreError> {
         self.client.store().held(self.id, None).await
     }
@@ -159,6 +177,9 @@ impl SessionHandle {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot be reached. It can be repeated; a session that is not there is no error.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether it is done; it can be repeated.
     pub async fn end(&self) -> Result<u64, StoreError> {
         self.client.store().release_worker(self.id).await
     }

@@ -136,6 +136,9 @@ impl Client {
     ///
     /// # Errors
     /// [`WaitError::Absent`] when there is no such job, [`WaitError::Store`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn status(&self, id: JobId) -> Result<Status, WaitError> {
         let endings = self.inner.store.endings(vec![id]).await;
         let endings = endings.map_err(|error| WaitError::Store(Arc::new(error)))?;

@@ -44,6 +44,9 @@ impl Client {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn workers(&self) -> Result<Vec<WorkerSummary>, StoreError> {
         self.store().workers().await
     }
@@ -52,6 +55,9 @@ impl Client {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn leader(&self) -> Result<Option<LeaderSummary>, StoreError> {
         self.store().leader().await
     }
@@ -60,6 +66,9 @@ impl Client {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn sweeps(&self) -> Result<Vec<SweepSummary>, StoreError> {
         self.store().sweeps().await
     }
@@ -68,6 +77,9 @@ impl Client {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn settings(&self) -> Result<Vec<SettingSummary>, StoreError> {
         self.store().settings().await
     }
@@ -76,6 +88,9 @@ impl Client {
     ///
     /// # Errors
     /// [`StoreError::Invalid`] for a value out of bounds; nothing is written then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether it is done; it can be repeated.
     pub async fn set(&self, setting: Setting) -> Result<(), StoreError> {
         self.store().set_setting(setting).await
     }
@@ -333,6 +348,9 @@ impl LaneControl {
     ///
     /// # Errors
     /// [`OperateError`] when the name is not a name, or the store cannot be reached. It can be repeated.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether it is done; it can be repeated.
     pub async fn pause(&self) -> Result<bool, OperateError> {
         Ok(self.client.store().pause(self.part.clone()?).await?)
     }
@@ -341,6 +359,9 @@ impl LaneControl {
     ///
     /// # Errors
     /// [`OperateError`] when the name is not a name, or the store cannot be reached. It can be repeated.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether it is done; it can be repeated.
     pub async fn resume(&self) -> Result<bool, OperateError> {
         Ok(self.client.store().resume(self.part.clone()?).await?)
     }

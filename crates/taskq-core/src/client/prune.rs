@@ -33,6 +33,9 @@ impl Client {
     /// # Errors
     /// [`OperateError`] when the name is not a name, a value is out of bounds, or the store cannot be reached. It can be
     /// repeated.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves it open whether it is done; it can be repeated.
     pub async fn set_actor(&self, actor: &str, changes: ActorChanges) -> Result<bool, OperateError> {
         Ok(self.store().set_actor(ActorName::new(actor)?, changes).await?)
     }

@@ -38,6 +38,9 @@ pub enum DrainError {
 /// # Errors
 /// [`DrainError::Unserved`] when only jobs are left that no worker has a handler for; otherwise what the worker
 /// or the store failed with.
+///
+/// # Cancel safety
+/// Dropping the future leaves the worker running.
 pub async fn drain(worker: Worker) -> Result<ShutdownReport, DrainError> {
     let client = worker.client().clone();
     let queues: Vec<_> = worker.queues().cloned().collect();

@@ -26,6 +26,9 @@ pub fn client() -> Client {
 ///
 /// # Errors
 /// What the handler returned, or why the payload or the output cannot be stored.
+///
+/// # Cancel safety
+/// Dropping the future drops the handler's, at whatever await it is.
 pub async fn run<J: Job, H: Handler<J>>(handler: H, job: J) -> JobResult<J::Output> {
     run_attempt(handler, job, 1).await
 }
@@ -34,6 +37,9 @@ pub async fn run<J: Job, H: Handler<J>>(handler: H, job: J) -> JobResult<J::Outp
 ///
 /// # Errors
 /// What the handler returned, or why the payload or the output cannot be stored.
+///
+/// # Cancel safety
+/// Dropping the future drops the handler's, at whatever await it is.
 pub async fn run_attempt<J: Job, H: Handler<J>>(handler: H, job: J, attempt: i32) -> JobResult<J::Output> {
     let new = client().enqueue(&job).into_new_job()?;
     drop(job);

@@ -1,6 +1,7 @@
 //! How a worker is put together.
 
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +56,9 @@ struct Registered {
 }
 
 /// What is wrong with how a worker was put together, and what to do about it.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+///
+/// Its `Debug` form is its message, since that is what a `main` prints that returns it.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// The worker serves no queue.
@@ -122,6 +125,12 @@ pub enum BuildError {
         /// What was asked for.
         size: u32,
     },
+}
+
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl WorkerBuilder {

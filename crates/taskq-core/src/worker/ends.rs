@@ -72,6 +72,9 @@ impl JobEnd {
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot answer.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn record(&self) -> Result<Option<JobRecord>, StoreError> {
         self.client.store().job(self.job).await
     }

@@ -27,38 +27,46 @@ BEGIN
         PERFORM "{schema}".refuse('this session has no staging table that prepare_staging made');
     END IF;
 
-    -- Names and the queue's mode once for each pair of names, since jobs are many and their kinds are few.
+    -- What many jobs have in common is looked at once for each kind of them. Of a row this is all that is looked at, so a payload
+    -- that is short enough for its text to be short whatever it says (a number of 16 bytes can be 147,456 digits) is not
+    -- made a text, and times are compared only where there are some.
     SELECT coalesce(sum(k.jobs), 0),
         bool_and(coalesce(k.are_plain AND octet_length(k.queue) BETWEEN 1 AND 255 AND k.queue !~ '[\x01-\x1f\x7f]'
             AND octet_length(k.actor) BETWEEN 1 AND 255 AND k.actor !~ '[\x01-\x1f\x7f]'
+            AND (k.notify IS NULL OR k.notify IN ('none', 'default')) AND (k.keep IS NULL OR k.keep IN ('all', 'none'))
             AND (NOT k.take_turns OR "{schema}".fairness_problem(k.queue) IS NULL), false)),
-        bool_and(k.all_pending), array_agg(DISTINCT coalesce(k.queue, 'default')) FILTER (WHERE k.wakes),
-        coalesce(bool_or(k.due), false)
+        bool_and(k.times = 1),
+        array_agg(DISTINCT coalesce(k.queue, 'default')) FILTER (WHERE k.times & 1 > 0 AND k.notify IS DISTINCT FROM 'none'),
+        -- The leader looks at least once a second by itself.
+        coalesce(bool_or(k.times & 2 > 0 AND k.notify IS DISTINCT FROM 'none'), false)
     INTO staged, are_plain, all_pending, ready, due
     FROM (
-        SELECT s.queue, s.actor, count(*) AS jobs,
-            bool_and(coalesce(octet_length(s.payload::text) <= 1048576 AND s.payload_version >= 1 AND s.max_attempts >= 1
-                AND (s.notify IS NULL OR s.notify IN ('none', 'default'))
-                AND (s.scheduled_at IS NULL
-                    OR s.scheduled_at BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59+00' AND s.delay IS NULL)
-                AND (s.delay IS NULL OR s.delay BETWEEN '0' AND '36600 days')
-                AND (s.keep IS NULL OR s.keep IN ('all', 'none'))
-                AND (s.fairness_key IS NULL
-                    OR octet_length(s.fairness_key) BETWEEN 1 AND 255 AND s.fairness_key !~ '[\x01-\x1f\x7f]')
-                AND num_nonnulls(s.schedule_to_close, s.start_to_close, s.retry_policy, s.trace_context, s.metadata, s.tags) = 0,
+        SELECT s.queue, s.actor, s.notify, s.keep, count(*) AS jobs,
+            bool_and(coalesce(
+                (pg_column_size(s.payload) <= 100 AND pg_column_compression(s.payload) IS NULL
+                    OR octet_length(s.payload::text) <= 1048576)
+                AND s.payload_version >= 1 AND s.max_attempts >= 1
+                AND (num_nonnulls(s.scheduled_at, s.delay, s.fairness_key, s.schedule_to_close, s.start_to_close, s.retry_policy,
+                        s.trace_context, s.metadata, s.tags) = 0
+                    OR num_nonnulls(s.schedule_to_close, s.start_to_close, s.retry_policy, s.trace_context, s.metadata, s.tags) = 0
+                    AND (s.scheduled_at IS NULL
+                        OR s.scheduled_at BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59+00' AND s.delay IS NULL)
+                    AND (s.delay IS NULL OR s.delay BETWEEN '0' AND '36600 days')
+                    AND (s.fairness_key IS NULL
+                        OR octet_length(s.fairness_key) BETWEEN 1 AND 255 AND s.fairness_key !~ '[\x01-\x1f\x7f]')),
                 false)) AS are_plain,
             bool_or(s.fairness_key IS NOT NULL) AS take_turns,
-            bool_and(t.scheduled_at <= now) AS all_pending,
-            bool_or(t.scheduled_at <= now AND n.wakes) AS wakes,
-            -- The leader looks at least once a second by itself.
-            bool_or(t.scheduled_at > now AND t.scheduled_at < now + interval '2 seconds' AND n.wakes) AS due
+            -- 1: some are ready; 2: some will be soon; 4: some later.
+            bit_or(CASE
+                WHEN num_nonnulls(s.scheduled_at, s.delay) = 0 OR t.scheduled_at <= now THEN 1
+                WHEN t.scheduled_at < now + interval '2 seconds' THEN 2
+                ELSE 4 END) AS times
         FROM pg_temp."{schema}_staged" s
         CROSS JOIN LATERAL (
             -- A delay that is refused below could lead out of all time here.
             SELECT coalesce(s.scheduled_at, CASE WHEN s.delay BETWEEN '0' AND '36600 days' THEN now + s.delay END, now) AS scheduled_at
         ) t
-        CROSS JOIN LATERAL (SELECT coalesce(s.notify, 'default') <> 'none' AS wakes) n
-        GROUP BY s.queue, s.actor
+        GROUP BY s.queue, s.actor, s.notify, s.keep
     ) k;
     IF jobs IS DISTINCT FROM staged THEN
         -- Where the copy was committed by itself, the table is empty by now.

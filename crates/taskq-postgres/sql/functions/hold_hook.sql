@@ -56,7 +56,8 @@ BEGIN
     END IF;
     UPDATE "{schema}".hooks h
     SET xid = place.xid, id = place.id, holder = CASE WHEN NOT gives_back THEN hold_hook.holder END,
-        held_until = CASE WHEN NOT gives_back THEN now + lease END
+        -- Of one that is given back: until when it was held.
+        held_until = now + lease
     WHERE h.hook = hold_hook.hook;
     RETURN QUERY SELECT place.xid::text, place.id;
 END

@@ -3,6 +3,7 @@
 //! Each check reads; none changes anything. It says that all is well, or what is wrong and what to do about it.
 
 mod archive;
+mod hooks;
 mod probe;
 mod server;
 mod usage;
@@ -182,6 +183,7 @@ impl Doctor {
         found.extend(check("archive", self.archive(&probe).await, may_read)?);
         found.extend(check("unserved", self.unserved(store.as_deref()).await, may_read)?);
         found.extend(check("events", self.events(&probe).await, may_read)?);
+        found.extend(check("hooks", self.hooks(&probe).await, may_read)?);
         Ok(found)
     }
 

@@ -8,7 +8,7 @@ use taskq_core::client::{
 use taskq_core::model::{EnqueueOutcome, Enqueued, JobId, NewJob, Notify, Status};
 use taskq_core::store::{CancelOutcome, Cancelled, Retried, RetryOutcome, StoreError};
 
-use super::{InTx, Statement};
+use super::{Executor, InTx, Statement, plain};
 use crate::schema::SchemaName;
 use crate::store::{check_jobs, of_job, of_jobs, printable};
 
@@ -45,6 +45,20 @@ impl<J: Job> InTx for Enqueue<J> {
         check_jobs([prepared.job()])?;
         let json = of_job(prepared.job(), Notify::Default)?.0;
         Ok(Statement::new(schema, ENQUEUE, json, move |text| prepared.answered(enqueued(read(text)?)?)))
+    }
+
+    async fn in_tx<X: Executor + ?Sized>(self, tx: &mut X) -> Result<JobHandle<J>, EnqueueError> {
+        let prepared = self.prepare()?;
+        let schema = schema_of(prepared.client())?;
+        check_jobs([prepared.job()])?;
+        if let Some(sql) = plain::statement(prepared.job(), &schema) {
+            let word = tx.run_whole(&sql, &schema).await?;
+            let answer = plain::answered(prepared.job().id, &word)?;
+            return prepared.answered(answer);
+        }
+        let json = of_job(prepared.job(), Notify::Default)?.0;
+        let text = tx.run(&schema.render(ENQUEUE), &json, &schema).await?;
+        prepared.answered(enqueued(read(&text)?)?)
     }
 }
 

@@ -3,6 +3,8 @@
 mod calls;
 mod complete;
 mod in_tx;
+mod literal;
+mod plain;
 #[cfg(feature = "sqlx-0_9")]
 mod sqlx_0_9;
 mod statement;
@@ -33,6 +35,13 @@ mod sealed {
             &mut self,
             sql: &str,
             json: &str,
+            schema: &SchemaName,
+        ) -> impl Future<Output = Result<String, StoreError>> + Send;
+
+        /// Runs one statement without parameters in one round trip: its answer is one row of one text.
+        fn run_whole(
+            &mut self,
+            sql: &str,
             schema: &SchemaName,
         ) -> impl Future<Output = Result<String, StoreError>> + Send;
     }

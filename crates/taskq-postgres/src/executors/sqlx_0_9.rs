@@ -5,6 +5,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row, Transaction};
 use taskq_core::store::StoreError;
 
 use super::Executor;
+use super::literal::literal;
 use super::sealed::Run;
 use crate::error;
 use crate::schema::SchemaName;
@@ -14,9 +15,14 @@ impl Executor for PgConnection {}
 impl Run for PgConnection {
     /// By the simple protocol: sqlx prepares every statement that has a parameter, which is a round trip more.
     async fn run(&mut self, sql: &str, json: &str, schema: &SchemaName) -> Result<String, StoreError> {
-        let whole = sql.replacen("$1", &literal(json), 1);
-        // Nothing in it but this crate's own text and one literal.
-        let row = sqlx::raw_sql(AssertSqlSafe(whole)).fetch_one(self).await;
+        let mut quoted = String::with_capacity(json.len() + json.len() / 8 + 3);
+        literal(&mut quoted, json);
+        self.run_whole(&sql.replacen("$1", &quoted, 1), schema).await
+    }
+
+    async fn run_whole(&mut self, sql: &str, schema: &SchemaName) -> Result<String, StoreError> {
+        // Nothing in it but this crate's own text and literals.
+        let row = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_one(self).await;
         let text = row.and_then(|row| row.try_get::<String, _>(0));
         text.map_err(|error| of_sqlx(error, schema))
     }
@@ -28,6 +34,10 @@ impl Run for Transaction<'_, Postgres> {
     async fn run(&mut self, sql: &str, json: &str, schema: &SchemaName) -> Result<String, StoreError> {
         PgConnection::run(self, sql, json, schema).await
     }
+
+    async fn run_whole(&mut self, sql: &str, schema: &SchemaName) -> Result<String, StoreError> {
+        PgConnection::run_whole(self, sql, schema).await
+    }
 }
 
 impl Executor for PoolConnection<Postgres> {}
@@ -36,20 +46,10 @@ impl Run for PoolConnection<Postgres> {
     async fn run(&mut self, sql: &str, json: &str, schema: &SchemaName) -> Result<String, StoreError> {
         PgConnection::run(self, sql, json, schema).await
     }
-}
 
-/// Writes a literal that reads the same whatever `standard_conforming_strings` says.
-fn literal(text: &str) -> String {
-    let mut literal = String::with_capacity(text.len() + text.len() / 8 + 3);
-    literal.push_str("E'");
-    for character in text.chars() {
-        if matches!(character, '\'' | '\\') {
-            literal.push(character);
-        }
-        literal.push(character);
+    async fn run_whole(&mut self, sql: &str, schema: &SchemaName) -> Result<String, StoreError> {
+        PgConnection::run_whole(self, sql, schema).await
     }
-    literal.push('\'');
-    literal
 }
 
 fn of_sqlx(error: sqlx::Error, schema: &SchemaName) -> StoreError {
@@ -65,15 +65,5 @@ fn of_sqlx(error: sqlx::Error, schema: &SchemaName) -> StoreError {
             source: Some(error.into()),
         },
         _ => StoreError::Answer { message: error.to_string() },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_literal_ends_where_it_should() {
-        assert_eq!(literal(r#"{"a": "it's \" $1"}"#), r#"E'{"a": "it''s \\" $1"}'"#);
     }
 }

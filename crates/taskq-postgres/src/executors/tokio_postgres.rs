@@ -17,6 +17,10 @@ impl Run for Transaction<'_> {
     async fn run(&mut self, sql: &str, json: &str, schema: &SchemaName) -> Result<String, StoreError> {
         answer(self.query_typed_one(sql, &[(&json, Type::TEXT)]), schema).await
     }
+
+    async fn run_whole(&mut self, sql: &str, schema: &SchemaName) -> Result<String, StoreError> {
+        answer(self.query_typed_one(sql, &[]), schema).await
+    }
 }
 
 impl Executor for Client {}
@@ -24,6 +28,10 @@ impl Executor for Client {}
 impl Run for Client {
     async fn run(&mut self, sql: &str, json: &str, schema: &SchemaName) -> Result<String, StoreError> {
         answer(self.query_typed_one(sql, &[(&json, Type::TEXT)]), schema).await
+    }
+
+    async fn run_whole(&mut self, sql: &str, schema: &SchemaName) -> Result<String, StoreError> {
+        answer(self.query_typed_one(sql, &[]), schema).await
     }
 }
 

@@ -6,6 +6,8 @@
 
 mod embedded;
 mod error;
+#[cfg(test)]
+mod frozen;
 mod grants;
 mod ledger;
 mod plan;
@@ -208,6 +210,9 @@ impl Migrator {
     ///
     /// # Errors
     /// As [`up`](Self::up), before it changes anything.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn plan(&self, phase: Option<Phase>) -> Result<Vec<Step>, MigrateError> {
         let link = Link::open(&self.dsn, &self.schema).await?;
         self.steps(&link, phase).await
@@ -217,6 +222,9 @@ impl Migrator {
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn sql(&self, phase: Option<Phase>) -> Result<String, MigrateError> {
         let steps = self.plan(phase).await?;
         Ok(plan::script(&steps, &self.schema, run::lock_key(&self.schema)))
@@ -226,6 +234,9 @@ impl Migrator {
     ///
     /// # Errors
     /// [`MigrateError::Store`] when the database cannot be asked.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn status(&self) -> Result<SchemaStatus, MigrateError> {
         let link = Link::open(&self.dsn, &self.schema).await?;
         let state = link.state().await?;
@@ -266,6 +277,9 @@ impl Migrator {
     ///
     /// # Errors
     /// [`MigrateError::Store`] when the database cannot be asked.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn verify(&self) -> Result<Vec<Finding>, MigrateError> {
         let status = self.status().await?;
         if !status.exists {

@@ -1,16 +1,19 @@
 //! Many jobs at once: copied into a table of the session's own, and written from there by one statement.
 
+use std::error::Error;
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::SinkExt as _;
 use jiff::Timestamp;
 use taskq_core::model::{EnqueueOutcome, Enqueued, FairnessKey, Keep, NewJob, OnFinished, Schedule, Status};
 use taskq_core::store::StoreError;
 use tokio_postgres::Row;
-use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::{IsNull, ToSql, Type};
 
 use super::Calls;
 use super::documents::Notify;
@@ -19,6 +22,9 @@ use crate::session::{Connection, Within};
 
 /// From how many jobs on a copy costs less than documents do.
 const LEAST: usize = 500;
+
+/// How many bytes of rows are handed to the connection at once.
+const PIECE: usize = 64 * 1024;
 
 /// The first second of the year 1, from 1970 on. What lies before it is refused, and not every such time can travel.
 const YEAR_1: i64 = -62_135_596_800;
@@ -40,6 +46,7 @@ impl Calls {
             .collect::<Result<Vec<_>, _>>()?;
         // Written in the order of their ids, so that two calls with the same ids cannot wait for each other.
         rows.sort_by_key(|row| row.job.id);
+        let rows = encoded(&rows)?;
         let connection = self.client.connection().await?;
         // The table belongs to a session, and the next transaction may meet another.
         if connection.is_pooled() {
@@ -50,7 +57,7 @@ impl Calls {
         }
         let transaction = self.client.begin(&connection).await?;
         let is_refused = AtomicBool::new(false);
-        let copy = self.copy(transaction.statements(), &rows, &is_refused);
+        let copy = self.copy(transaction.statements(), jobs.len(), rows, &is_refused);
         let written = self.client.end(transaction, copy).await;
         if is_refused.load(Ordering::Relaxed) {
             return Ok(None);
@@ -76,11 +83,12 @@ impl Calls {
     async fn copy(
         &self,
         within: Within,
-        jobs: &[Staged<'_>],
+        jobs: usize,
+        rows: Vec<Bytes>,
         is_refused: &AtomicBool,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let sink = match within.copy_in(&self.statements.stage).await {
-            Ok(sink) => sink,
+        let mut sink = match within.copy_in(&self.statements.stage).await {
+            Ok(sink) => pin!(sink),
             Err(error) => {
                 if error.code().is_some_and(is_refusal) {
                     tracing::debug!(%error, "the server refuses the copy; the jobs go as documents");
@@ -90,12 +98,11 @@ impl Calls {
                 return Err(error);
             }
         };
-        let mut writer = pin!(BinaryCopyInWriter::new(sink, &TYPES));
-        for job in jobs {
-            writer.as_mut().write(&job.fields()).await?;
+        for piece in rows {
+            sink.send(piece).await?;
         }
-        writer.finish().await?;
-        let count = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
+        sink.finish().await?;
+        let count = i64::try_from(jobs).unwrap_or(i64::MAX);
         within.query(&self.statements.enqueue_staged, &[&count]).await
     }
 }
@@ -145,10 +152,7 @@ struct Staged<'a> {
 impl<'a> Staged<'a> {
     fn of(at: usize, job: &'a NewJob, notify: Notify) -> Result<Self, StoreError> {
         let policy = job.retry_policy.as_ref().map(serde_json::to_string).transpose();
-        let refuse = |error: String| StoreError::Invalid {
-            index: Some(at),
-            message: format!("element {at}: {error}"),
-        };
+        let refuse = |error: String| refusal(at, &error);
         Ok(Self {
             nth: i32::try_from(at + 1).map_err(|error| refuse(error.to_string()))?,
             queue: job.queue.as_str(),
@@ -172,6 +176,10 @@ impl<'a> Staged<'a> {
             keep: (job.keep == Keep::None).then_some("none"),
             job,
         })
+    }
+
+    fn refused(&self, error: &str) -> StoreError {
+        refusal(usize::try_from(self.nth - 1).unwrap_or_default(), error)
     }
 
     /// The fields in the order of the columns.
@@ -198,6 +206,41 @@ impl<'a> Staged<'a> {
             &self.keep,
         ]
     }
+}
+
+fn refusal(at: usize, error: &str) -> StoreError {
+    StoreError::Invalid { index: Some(at), message: format!("element {at}: {error}") }
+}
+
+/// Makes what a binary COPY takes of the rows, in pieces of a size at which handing them on costs next to nothing.
+fn encoded(rows: &[Staged<'_>]) -> Result<Vec<Bytes>, StoreError> {
+    let mut pieces = Vec::new();
+    let mut piece = BytesMut::with_capacity(2 * PIECE);
+    piece.put_slice(b"PGCOPY\n\xff\r\n\0");
+    // No flags, no extension of the header.
+    piece.put_u64(0);
+    for row in rows {
+        put(row, &mut piece).map_err(|error| row.refused(&error.to_string()))?;
+        if piece.len() >= PIECE {
+            pieces.push(mem::replace(&mut piece, BytesMut::with_capacity(2 * PIECE)).freeze());
+        }
+    }
+    piece.put_i16(-1);
+    pieces.push(piece.freeze());
+    Ok(pieces)
+}
+
+fn put(row: &Staged<'_>, out: &mut BytesMut) -> Result<(), Box<dyn Error + Sync + Send>> {
+    out.put_i16(i16::try_from(TYPES.len())?);
+    for (field, of_type) in row.fields().into_iter().zip(&TYPES) {
+        let at = out.len();
+        out.put_i32(-1);
+        if matches!(field.to_sql_checked(of_type, out)?, IsNull::No) {
+            let length = i32::try_from(out.len() - at - size_of::<i32>())?;
+            out[at..at + size_of::<i32>()].copy_from_slice(&length.to_be_bytes());
+        }
+    }
+    Ok(())
 }
 
 /// Says whether a job has nothing that the staging table does not take.

@@ -99,11 +99,7 @@ impl Calls {
                 ],
             )
             .await?;
-        let (outcome, status) = Columns::of(only(&rows)?).read_as(|word: String| match word.as_str() {
-            "created" => Ok((EnqueueOutcome::Created, Status::Pending)),
-            status => status.parse().map(|status| (EnqueueOutcome::Existing, status)),
-        })?;
-        Ok(Enqueued { id: job.id, outcome, status: Some(status) })
+        Columns::of(only(&rows)?).read_as(|word: String| plainly_enqueued(job.id, &word))
     }
 
     /// Sends a wake-up at the end of its window, unless one is on its way already.
@@ -127,8 +123,20 @@ impl Calls {
     }
 }
 
+/// Reads the answer of `enqueue_plain`.
+pub(crate) fn plainly_enqueued(id: JobId, word: &str) -> Result<Enqueued, String> {
+    let (outcome, status) = match word {
+        "created" => (EnqueueOutcome::Created, Status::Pending),
+        status => {
+            let status = status.parse().map_err(|_| format!("unknown status {status:?}"))?;
+            (EnqueueOutcome::Existing, status)
+        }
+    };
+    Ok(Enqueued { id, outcome, status: Some(status) })
+}
+
 /// Says whether a job has nothing that `enqueue_plain` does not take.
-fn is_plain(job: &NewJob) -> bool {
+pub(crate) fn is_plain(job: &NewJob) -> bool {
     // Taken apart, so that nobody forgets a field that is added.
     let NewJob {
         id: _,

@@ -34,6 +34,7 @@ use taskq_core::store::{
 
 pub(crate) use self::control::printable;
 pub(crate) use self::documents::{check_jobs, of_job, of_jobs};
+pub(crate) use self::enqueue::{is_plain, plainly_enqueued};
 use self::statements::Statements;
 use crate::connect::ConnectOptions;
 use crate::dsn::Dsn;
@@ -121,6 +122,9 @@ impl PostgresStore {
     ///
     /// # Errors
     /// [`StoreError::Schema`] when it is missing, too old or too new.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it changes nothing.
     pub async fn check_schema(&self) -> Result<(), StoreError> {
         let calls = Arc::clone(&self.calls);
         self.engine.run(async move { calls.check_schema().await }).await

@@ -8,6 +8,7 @@ mod derive;
 mod ends;
 mod examples;
 mod faults;
+mod first_errors;
 mod locked;
 mod manual;
 mod transactions;

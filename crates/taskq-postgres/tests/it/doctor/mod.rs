@@ -10,7 +10,7 @@ use taskq_testkit::{Options, PgSource, PrivateServer, TestDatabase, wait_until};
 
 use crate::database::{PATIENCE, client, empty, migrated};
 
-const CHECKS: [&str; 15] = [
+const CHECKS: [&str; 16] = [
     "schema",
     "grants",
     "settings",
@@ -26,6 +26,7 @@ const CHECKS: [&str; 15] = [
     "archive",
     "unserved",
     "events",
+    "hooks",
 ];
 
 fn doctor(dsn: &str) -> Doctor {
@@ -416,4 +417,60 @@ async fn events_of_another_server_are_told() {
     let problem = only_problem(&examine(&doctor(database.dsn())).await, "events");
     admin.batch_execute(&problem.remedy.unwrap()).await.unwrap();
     assert_quiet(&examine(&doctor(database.dsn())).await);
+}
+
+#[tokio::test]
+async fn a_hook_that_nobody_holds_is_told_before_it_misses_what_is_swept() {
+    let held = |since: &str| {
+        format!(
+            "INSERT INTO taskq.hooks (hook, xid, id, holder, held_until)
+             VALUES ('it''s', '9999999999', 0, gen_random_uuid(), now() - interval '{since}')
+             ON CONFLICT (hook) DO UPDATE SET held_until = excluded.held_until"
+        )
+    };
+    let problem = fires("hooks", &held("4 days"), &held("3 days")).await;
+    assert!(problem.message.contains("nobody has held the hook of ends it's since"), "{problem:?}");
+    assert!(problem.message.contains("kept for 168 h, so it will miss ends"), "{problem:?}");
+    let remedy = problem.remedy.as_ref().unwrap();
+    let delete = &remedy[remedy.find("DELETE").unwrap()..remedy.find(" if nobody").unwrap()];
+    let problem = fires("hooks", &held("8 days"), delete).await;
+    assert!(problem.message.contains("so it has missed ends"), "{problem:?}");
+    // Held by somebody who lives.
+    let problem = fires("hooks", &held("5 days"), &held("-1 hour")).await;
+    assert_eq!(problem.check, "hooks");
+    // For ever kept, or kept for longer.
+    for kept in ["0", "30 days"] {
+        let longer = format!("INSERT INTO taskq.settings VALUES ('event_retention_period', '\"{kept}\"')");
+        fires("hooks", &held("8 days"), &longer).await;
+    }
+    // What makes no sense keeps everything, and is told as what it is.
+    let database = migrated().await;
+    let nonsense = "INSERT INTO taskq.settings VALUES ('event_retention_period', '\"for long\"')";
+    let wrong = format!("{}; {nonsense}", held("8 days"));
+    client(database.dsn()).await.batch_execute(&wrong).await.unwrap();
+    let found = examine(&doctor(database.dsn())).await;
+    assert_eq!(found.iter().find(|it| it.check == "hooks").unwrap().verdict, Verdict::Ok, "{found:?}");
+}
+
+#[tokio::test]
+async fn a_hook_that_is_held_and_behind_is_told() {
+    let behind = "INSERT INTO taskq.job_events (job_id, occurred_at, kind)
+             VALUES (gen_random_uuid(), now() - interval '100 hours', 'succeeded');
+         INSERT INTO taskq.hooks (hook, xid, id, holder, held_until)
+             VALUES ('stuck', '0', 0, gen_random_uuid(), now() + interval '1 minute')";
+    let dealt_with = "UPDATE taskq.hooks h SET (xid, id) = (SELECT e.xid, e.id FROM taskq.job_events e)";
+    let problem = fires("hooks", behind, dealt_with).await;
+    assert!(problem.message.contains("the hook of ends stuck is behind"), "{problem:?}");
+    assert!(problem.message.contains("happened 100 h ago"), "{problem:?}");
+}
+
+#[tokio::test]
+async fn a_hook_that_is_given_back_is_told_like_one_whose_holder_died() {
+    let given_back = "SELECT taskq.set_setting('event_level', '\"ends\"');
+         SELECT taskq.hold_hook('ends', h, '30 s') FROM (VALUES ('00000000-0000-7000-8000-000000000001'::uuid)) v(h);
+         SELECT taskq.hold_hook('ends', h, '0 s') FROM (VALUES ('00000000-0000-7000-8000-000000000001'::uuid)) v(h);
+         UPDATE taskq.hooks SET held_until = held_until - interval '9 days'";
+    let held_again = "SELECT taskq.hold_hook('ends', h, '30 s') FROM (VALUES ('00000000-0000-7000-8000-000000000002'::uuid)) v(h)";
+    let problem = fires("hooks", given_back, held_again).await;
+    assert!(problem.message.contains("nobody has held the hook of ends ends since"), "{problem:?}");
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 
 use super::mutant::Mutant;
-use super::scene::Scene;
+use super::scene::{Scene, raised};
 
 /// The most bytes of log that one job may take which is written alone; its commit takes some 50 more.
 const ALONE: i64 = 420;
@@ -125,6 +125,24 @@ async fn the_oracle_sees_the_long_way_round() {
         .await;
     let cold = Cost::of(&scene.session().await, ONE).await;
     assert!(cold.buffers > COLD, "{cold:?}");
+}
+
+/// A number of 16 bytes can be more than a hundred thousand digits.
+#[tokio::test]
+async fn a_staged_payload_is_refused_for_its_text_however_short_it_is_stored() {
+    let numbers = ["1e131071"; 9].join(", ");
+    let stage = format!(
+        "SELECT taskq.prepare_staging(); BEGIN;
+         INSERT INTO pg_temp.taskq_staged (nth, id, queue, actor, payload, payload_version, priority, max_attempts)
+         VALUES (1, taskq.make_id(now(), 1), 'q', 'a', '[{numbers}]', 1, 0, 20);
+         SELECT taskq.enqueue_staged(1); COMMIT"
+    );
+    let scene = Scene::new().await;
+    let error = scene.session().await.batch_execute(&stage).await.unwrap_err();
+    assert_eq!(raised(&error).code().code(), "TQ002", "{error:?}");
+    let short = "pg_column_size(s.payload) <= 100";
+    Mutant::of("enqueue_staged").replace(short, "pg_column_size(s.payload) <= 1000").apply(&scene).await;
+    scene.session().await.batch_execute(&stage).await.unwrap();
 }
 
 /// In the refusal of one bad document, a bound of every part is reached; here the parts are counted.

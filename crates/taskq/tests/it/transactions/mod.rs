@@ -2,6 +2,7 @@
 
 mod complete;
 mod refusals;
+mod round_trips;
 mod sqlx;
 mod tokio_postgres;
 

@@ -110,6 +110,7 @@ async fn the_callers_search_path_changes_nothing() {
     own.batch_execute("SET search_path = decoy, pg_catalog").await.unwrap();
     let mut tx = own.transaction().await.unwrap();
     let handle = scene.taskq.enqueue(&OrderPaid { order: 1 }).in_tx(&mut tx).await.unwrap();
+    scene.taskq.enqueue(&OrderPaid { order: 2 }).tag("a document").in_tx(&mut tx).await.unwrap();
     scene.taskq.cancel([handle.id()], None).in_tx(&mut tx).await.unwrap();
     scene.taskq.retry([handle.id()]).in_tx(&mut tx).await.unwrap();
     tx.commit().await.unwrap();

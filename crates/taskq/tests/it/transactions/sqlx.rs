@@ -65,10 +65,15 @@ async fn any_text_arrives_as_it_is_whatever_the_session_says_of_backslashes() {
         let setting = format!("SET standard_conforming_strings = {setting}");
         ::sqlx::raw_sql(::sqlx::AssertSqlSafe(setting)).execute(&mut own).await.unwrap();
         let mut tx = own.begin().await.unwrap();
-        let handle = scene.taskq.enqueue(&Note(text.to_owned())).in_tx(&mut tx).await.unwrap();
+        // As columns, and as a document.
+        let plain = scene.taskq.enqueue(&Note(text.to_owned())).in_tx(&mut tx).await.unwrap();
+        let tagged =
+            scene.taskq.enqueue(&Note(text.to_owned())).tag("it's \\ a tag").in_tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
-        let payload = scene.taskq.store().job(handle.id()).await.unwrap().unwrap().payload;
-        assert_eq!(payload.parse::<Note>().unwrap().0, text);
+        for handle in [plain, tagged] {
+            let payload = scene.taskq.store().job(handle.id()).await.unwrap().unwrap().payload;
+            assert_eq!(payload.parse::<Note>().unwrap().0, text);
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! `taskq bench drain`: how fast a queue of jobs that do nothing is worked off, with history.
 
+mod comparisons;
+
 use taskq::{DEFAULT_SLOTS, SLOTS_LIMIT};
 
-use super::child::{Body, Orders};
+use super::child::{Body, Orders, Way};
 use super::clock::seconds;
 use super::crew::{Crew, Track};
 use super::probe::{Probe, Spent, wal_note};
@@ -22,7 +24,7 @@ const WARM_UP_JOBS: u64 = 20_000;
 /// How many jobs are ready in the shallow queue that `--ready` compares with.
 const SHALLOW: u64 = 20_000;
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 17] = [
     "case",
     "jobs",
     "slots",
@@ -32,6 +34,9 @@ const COLUMNS: [&str; 14] = [
     "ratio_to_sql_loop",
     "ratio_to_shallow",
     "ratio_to_best_tuned",
+    "ratio_to_direct",
+    "worker_cpu_us_per_job",
+    "cpu_us_over_untyped",
     "wal_bytes_per_job",
     "worker_cpu_s",
     "server_cpu_s",
@@ -49,7 +54,20 @@ struct Case {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     Loop(Through),
-    Workers { slots: u32, processes: u32 },
+    Workers { slots: u32, processes: u32, kind: Kind },
+}
+
+/// In what workers differ from the usual one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// In nothing.
+    Usual,
+    /// Its connections are used in this mode, without a look at the server.
+    Way(Way),
+    /// It reaches the server through `pgbouncer`.
+    Pooler,
+    /// Its handler does this.
+    Body(Body),
 }
 
 /// One drain.
@@ -68,6 +86,12 @@ impl Drained {
         self.jobs as f64 / self.elapsed_s
     }
 
+    /// The processor time of a job in the worker's processes.
+    #[expect(clippy::cast_precision_loss, reason = "a share is computed")]
+    fn worker_cpu_us_per_job(&self) -> f64 {
+        self.worker_cpu_s * 1e6 / self.jobs as f64
+    }
+
     /// The processor time of a job, of the worker and the server together.
     #[expect(clippy::cast_precision_loss, reason = "a share is computed")]
     fn cpu_us_per_job(&self) -> Option<f64> {
@@ -79,9 +103,17 @@ impl Drained {
 /// Runs the benchmark.
 pub(super) async fn run(args: &DrainArgs, scene: &Scene, progress: &Progress) -> Result<Report, Failure> {
     let rounds = Rounds { warm_up: 1, measured: args.repeats.repeats };
-    let mut rows = Vec::new();
+    let (mut rows, mut notes) = (Vec::new(), Vec::from_iter(wal_note(scene)));
     if let Some(ready) = args.ready {
         rows = compare_depths(args, ready, rounds, scene, progress).await?;
+    }
+    if args.modes {
+        let (of_modes, note) = comparisons::modes(args, rounds, scene, progress).await?;
+        rows.extend(of_modes);
+        notes.extend(note);
+    }
+    if args.handlers {
+        rows.extend(comparisons::handlers(args, rounds, scene, progress).await?);
     }
     rows.extend(compare_with_loops(args, rounds, scene, progress).await?);
     Ok(Report {
@@ -90,7 +122,7 @@ pub(super) async fn run(args: &DrainArgs, scene: &Scene, progress: &Progress) ->
         machine: Machine::look(),
         rows,
         columns: &COLUMNS,
-        notes: wal_note(scene).into_iter().collect(),
+        notes,
     })
 }
 
@@ -101,7 +133,7 @@ async fn compare_with_loops(
     scene: &Scene,
     progress: &Progress,
 ) -> Result<Vec<Row>, Failure> {
-    let workers = |slots| By::Workers { slots, processes: args.processes };
+    let workers = |slots| By::Workers { slots, processes: args.processes, kind: Kind::Usual };
     let mut by = vec![
         By::Loop(Through::Procedure),
         By::Loop(Through::Turns(Turns::Statements)),
@@ -117,7 +149,7 @@ async fn compare_with_loops(
         }
     }
     let cases: Vec<_> = by.into_iter().map(|by| Case { by, jobs: args.jobs }).collect();
-    let drained = measure(args, rounds, &cases, scene, progress).await?;
+    let drained = measure(args, rounds, &cases, (scene, None), progress).await?;
 
     let rates: Vec<Rates> = drained.iter().map(|samples| rates_of(samples)).collect();
     let best_tuned = rates[worker..].iter().map(Rates::best).fold(0.0, f64::max);
@@ -141,10 +173,10 @@ async fn compare_depths(
     scene: &Scene,
     progress: &Progress,
 ) -> Result<Vec<Row>, Failure> {
-    let by = By::Workers { slots: args.slots, processes: args.processes };
+    let by = By::Workers { slots: args.slots, processes: args.processes, kind: Kind::Usual };
     let shallow = SHALLOW.min(ready);
     let cases = [Case { by, jobs: shallow }, Case { by, jobs: ready }];
-    let drained = measure(args, rounds, &cases, scene, progress).await?;
+    let drained = measure(args, rounds, &cases, (scene, None), progress).await?;
     let first = |drained: &Drained| {
         #[expect(clippy::cast_precision_loss, reason = "a rate is computed")]
         drained.track.as_ref().map_or(0.0, |track| shallow as f64 / seconds(track.ns_at(shallow)))
@@ -169,7 +201,7 @@ async fn measure(
     args: &DrainArgs,
     rounds: Rounds,
     cases: &[Case],
-    scene: &Scene,
+    (scene, through): (&Scene, Option<&str>),
     progress: &Progress,
 ) -> Result<Vec<Vec<Drained>>, Failure> {
     let of_round = |warm_up: bool| {
@@ -186,8 +218,20 @@ async fn measure(
         progress.say(format!("{}: {jobs} jobs", name(by)));
         match by {
             By::Loop(through) => by_loop(scene, through, args.actors, jobs, progress).await,
-            By::Workers { slots, processes } => {
-                let orders = orders(scene, slots, processes, args.actors, Body::Nothing);
+            By::Workers { slots, processes, kind } => {
+                let (body, actors) = match kind {
+                    // A job type has one actor.
+                    Kind::Body(body) => (body, 1),
+                    _ => (Body::Nothing, args.actors),
+                };
+                let mut orders = orders(scene, slots, processes, actors, body);
+                for orders in &mut orders {
+                    match (kind, through) {
+                        (Kind::Way(way), _) => orders.way = way,
+                        (Kind::Pooler, Some(dsn)) => dsn.clone_into(&mut orders.dsn),
+                        _ => {}
+                    }
+                }
                 by_workers(scene, &orders, jobs, progress).await
             }
         }
@@ -244,6 +288,7 @@ pub(super) fn orders(scene: &Scene, slots: u32, processes: u32, actors: u32, bod
     let of_one = Orders {
         dsn: database.dsn.clone(),
         schema: database.schema.to_string(),
+        way: database.mode.into(),
         queue: QUEUE.to_owned(),
         actors: actor_names(actors),
         slots: (slots / processes).clamp(1, SLOTS_LIMIT),
@@ -262,7 +307,14 @@ fn name(by: By) -> &'static str {
         By::Loop(Through::Procedure) => "sql loop",
         By::Loop(Through::Turns(Turns::Statements)) => "client loop",
         By::Loop(Through::Turns(Turns::Functions)) => "function loop",
-        By::Workers { .. } => "worker",
+        By::Workers { kind, .. } => match kind {
+            Kind::Way(Way::Pooled) => "worker, pooled mode",
+            Kind::Way(_) => "worker, direct mode",
+            Kind::Pooler => "worker, through pgbouncer",
+            Kind::Body(Body::Typed) => "worker, typed handler",
+            Kind::Body(_) => "worker, untyped handler",
+            Kind::Usual => "worker",
+        },
     }
 }
 
@@ -270,7 +322,7 @@ fn name(by: By) -> &'static str {
 fn row_of(case: &Case, samples: &[Drained]) -> Row {
     let row = Row::of(name(case.by)).with("jobs", case.jobs).with("rounds", samples.len() as u64);
     let row = match case.by {
-        By::Workers { slots, processes } => row.with("slots", slots).with("processes", processes),
+        By::Workers { slots, processes, .. } => row.with("slots", slots).with("processes", processes),
         By::Loop(_) => row.with("batch", u64::from(sql_loop::BATCH.unsigned_abs())),
     };
     let Some(fastest) = samples.iter().max_by(|a, b| a.rate().total_cmp(&b.rate())) else { return row };
