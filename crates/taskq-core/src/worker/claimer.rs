@@ -28,7 +28,7 @@ const POLL_SILENT_MAX: Duration = Duration::from_secs(1);
 /// How many candidates the store looks at for each job wanted.
 const OVERSAMPLE: u16 = 2;
 /// The most jobs that one claim asks for of one queue.
-const CLAIM_LIMIT: u32 = 1_000;
+const CLAIM_LIMIT: u32 = 3_000;
 
 /// How often jobs that wait for a slot are looked after.
 const TICK: Duration = Duration::from_millis(200);

@@ -67,7 +67,7 @@ async fn outcomes_gather_only_while_a_settle_is_in_flight() {
 #[tokio::test(start_paused = true)]
 async fn while_a_settle_hangs_slots_are_free_and_memory_is_bounded() {
     let (store, client) = Probe::simulated().shared();
-    let handles = enqueue(&client, 6_000).await;
+    let handles = enqueue(&client, 12_000).await;
     store.close();
     let worker = start(&client, 100);
     // Time passes only while nobody can go on.
@@ -77,12 +77,12 @@ async fn while_a_settle_hangs_slots_are_free_and_memory_is_bounded() {
     assert_eq!(store.count("claim"), claims, "claiming pauses");
     assert_eq!(store.count("settle"), 1, "one settle is in flight at a time");
     let running = client.store().queues().await.unwrap()[0].running.value;
-    assert!((4_000..=4_100).contains(&running), "{running} jobs are held");
+    assert!((8_000..=8_100).contains(&running), "{running} jobs are held");
     store.open();
     for handle in &handles {
         handle.wait_timeout(DEADLINE).await.unwrap();
     }
-    assert_eq!(stop(worker).await.succeeded, 6_000);
+    assert_eq!(stop(worker).await.succeeded, 12_000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -22,7 +22,7 @@ BEGIN
         AND octet_length(queue) BETWEEN 1 AND 255 AND queue COLLATE "C" !~ '[\x01-\x1f\x7f]'
         AND octet_length(actor) BETWEEN 1 AND 255 AND actor COLLATE "C" !~ '[\x01-\x1f\x7f]'
         AND octet_length(payload::text) <= 1048576
-        AND id BETWEEN "{schema}".id_floor(now - interval '30 seconds') AND "{schema}".id_floor(now + interval '30 seconds')
+        AND abs("{schema}".id_millis(id) - (date_part('epoch', now) * 1000)::bigint) <= 30000
     ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING
     RETURNING (SELECT s.value = '"all"' FROM "{schema}".settings s WHERE s.name = 'event_level') INTO tells_all;
     IF FOUND THEN

@@ -74,6 +74,7 @@ pub(super) const FUNCTIONS: &[(&str, &str)] = files!("functions":
     "hold_hook.sql",
     "hot_until.sql",
     "id_floor.sql",
+    "id_millis.sql",
     "interval_setting.sql",
     "json_bytes.sql",
     "lead.sql",

@@ -24,7 +24,7 @@ use stopping::Step;
 pub(super) use stopping::{Asked, Graces};
 
 /// Outcomes that may wait to be settled before claiming pauses. Far more than a healthy store lets gather.
-const UNSETTLED_LIMIT: usize = 4_000;
+const UNSETTLED_LIMIT: usize = 8_000;
 /// Bytes of results and errors that may wait to be settled before claiming pauses.
 const UNSETTLED_BYTES: usize = 64 * 1024 * 1024;
 

@@ -7,8 +7,9 @@ use tokio::time::Instant;
 /// How much work is claimed ahead: what the slots will start within this time. More than a claim takes, so that slots
 /// never wait for one; little enough that other workers get what this one could not start soon.
 pub(super) const AHEAD: Duration = Duration::from_millis(100);
-/// The most jobs of one queue that are claimed ahead: a claim's worth.
-const AHEAD_LIMIT: u32 = 1_000;
+/// The most jobs of one queue that are claimed ahead: a claim's worth. A claim passes over the index entries of what was
+/// claimed before it, which large ones share.
+const AHEAD_LIMIT: u32 = 3_000;
 /// The newest attempt counts for one in so many in the mean duration.
 const WEIGHT: u32 = 8;
 
