@@ -13,7 +13,7 @@ use taskq_postgres::{
 use taskq_testkit::{PgBouncer, PoolMode, Proxy, TestDatabase, shared_pgbouncer};
 
 use crate::connect::sessions;
-use crate::database::{client, empty, hear, migrated, store};
+use crate::database::{client, create_role, empty, hear, migrated, store};
 
 const LEASE: Duration = Duration::from_mins(10);
 
@@ -347,4 +347,27 @@ async fn sessions_that_turn_out_to_be_shared_are_used_as_such_from_then_on() {
     let mut later = store.wakes();
     hear(&mut later, &Wake::Silence).await;
     use_all(&store).await;
+}
+
+#[tokio::test]
+async fn a_comparison_of_sessions_that_is_cut_off_leaves_what_serves_everywhere() {
+    let database = migrated().await;
+    let admin = client(database.dsn()).await;
+    let role = format!("role_{}", database.name());
+    // The second session, to compare the first one with, is refused.
+    let grants = format!(
+        "{} ALTER ROLE {role} CONNECTION LIMIT 1; SELECT taskq.grant_role('{role}', 'worker')",
+        create_role(&role)
+    );
+    admin.batch_execute(&grants).await.unwrap();
+    // The server sees the proxy, so there is something to find out.
+    let (_, server) = database.dsn().split_once('@').unwrap();
+    let proxy = Proxy::start(&format!("postgres://{role}:secret@{server}")).unwrap();
+    let store = PostgresStore::connect(proxy.dsn(), ConnectOptions::new()).await.unwrap();
+    admin.batch_execute(&format!("ALTER ROLE {role} CONNECTION LIMIT -1")).await.unwrap();
+    let mut wakes = store.wakes();
+    hear(&mut wakes, &Wake::Silence).await;
+    use_all(&store).await;
+    drop(store);
+    admin.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await.unwrap();
 }
