@@ -230,7 +230,8 @@ async fn each_role_has_one_connection_and_they_go_with_the_store() {
     for call in calls.collect::<Vec<_>>() {
         call.await.unwrap().unwrap();
     }
-    assert_eq!(sessions(&database, &admin).await, ["taskq:client", "taskq:control", "taskq:sweep"]);
+    let roles = ["taskq:claim", "taskq:client", "taskq:control", "taskq:sweep"];
+    assert_eq!(sessions(&database, &admin).await, roles);
     drop(store);
     assert!(wakes.next().await.is_none_or(|wake| wake != Wake::Everything));
     wait_until("the sessions end", PATIENCE, async || sessions(&database, &admin).await.is_empty()).await;
@@ -243,7 +244,7 @@ async fn wake_ups_go_on_after_the_listening_session_was_terminated() {
     let store = store(&database).await;
     let mut wakes = store.wakes();
     hear(&mut wakes, &Wake::Everything).await;
-    terminate(&database, &admin, "taskq:control").await;
+    terminate(&database, &admin, "taskq:claim").await;
     hear(&mut wakes, &Wake::Silence).await;
     hear(&mut wakes, &Wake::Everything).await;
     store.enqueue(vec![job("q")]).await.unwrap();

@@ -124,10 +124,12 @@ impl Ground {
         objections
     }
 
-    /// The same, and that it costs no more than a quarter beyond what it cost before.
+    /// The same, and that it costs no more than a quarter beyond what it cost before, and a buffer for each job: an index may
+    /// have grown by a level.
     pub(crate) fn objections_beside(&self, work: &Work, before: &Work) -> Vec<String> {
         let mut objections = self.objections(work, 0);
-        if work.buffers * 100 > before.buffers * 125 || work.rows > before.rows * 1.25 {
+        let most = before.buffers * 125 / 100 + i64::from(WANT);
+        if work.buffers > most || work.rows > before.rows * 1.25 {
             objections.push(format!("it grows: {before}; then {work}"));
         }
         objections
