@@ -1,7 +1,7 @@
 //! `taskq worker` as a process: settings, signals, what it leaves.
 
 use serde_json::json;
-use taskq_testkit::{ChildProcess, Signal};
+use taskq_testkit::{ChildProcess, Signal, wait_until};
 
 use crate::harness::{Database, WITHIN, stop};
 
@@ -77,11 +77,14 @@ async fn the_first_signal_waits_and_the_second_releases() {
 async fn the_first_signal_lets_attempts_end() {
     let db = Database::new().await;
     let directory = tempfile::tempdir().unwrap();
-    let go = directory.path().join("go");
-    let actor = format!("wait=sh -c 'until [ -e {} ]; do sleep 0.05; done; echo 7'", go.display());
+    let (begun, go) = (directory.path().join("begun"), directory.path().join("go"));
+    let wait =
+        format!("touch {}; until [ -e {} ]; do sleep 0.05; done; echo 7", begun.display(), go.display());
+    let actor = format!("wait=sh -c '{wait}'");
     let mut worker = db.worker(&["--queue", "default", "--actor", &actor]).await;
     let id = db.enqueue(&json!({"actor": "wait", "payload": null})).await;
-    db.wait_for_status(&id, "running").await;
+    // A job that has only been claimed would go back.
+    wait_until("the program has begun", WITHIN, async || begun.exists()).await;
     worker.signal(Signal::INT).unwrap();
     worker.wait_for_line("asked to end", WITHIN).await;
     std::fs::write(&go, "").unwrap();
