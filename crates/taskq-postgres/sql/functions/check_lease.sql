@@ -1,5 +1,5 @@
 -- Raises TQ002 unless the worker id is given and the lease lies between 1 second and 1 day.
--- Called by: register_worker, claim_group, heartbeat, hold_hook. Locks: none. Indexes: none.
+-- Called by: register_worker, check_claim, heartbeat, hold_hook. Locks: none. Indexes: none.
 CREATE OR REPLACE FUNCTION "{schema}".check_lease(worker uuid, lease interval) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
 AS $$

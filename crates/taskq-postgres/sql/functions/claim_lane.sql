@@ -1,7 +1,7 @@
 -- Claims the first `want` ready jobs of one lane by priority DESC, scheduled_at, id; returns them in any order. The last
 -- column, a cohort, is null: the lane does not take turns.
--- Called by: claim, and claim_slots, whose client sorts them; both have checked the worker. Locks: the worker's row FOR KEY SHARE if the lane has a
--- job, then the jobs with SKIP LOCKED. Indexes: jobs_ready_idx, workers_pkey, settings_pkey.
+-- Called by: claim, and claim_slots, whose client sorts them; both have checked the worker. Locks: the worker's row FOR KEY
+-- SHARE if the lane has a job, then the jobs with SKIP LOCKED. Indexes: jobs_ready_idx, workers_pkey, settings_pkey.
 --
 -- What claim_group does for many lanes, without merging: the head of the lane is what is best. So one statement locks the
 -- jobs, sliding over those that other dispatchers hold, and updates them by their ctid, which cannot change while they

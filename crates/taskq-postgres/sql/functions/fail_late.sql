@@ -1,6 +1,6 @@
 -- Fails the ready jobs of the given lanes whose deadline has passed, among the first thousand or so; returns how many.
 -- Without `lane_cohorts` the lanes are those of the jobs without a cohort.
--- Called by: claim_group, claim_turns, when they meet one. Locks: the jobs, SKIP LOCKED. Indexes: jobs_ready_idx.
+-- Called by: claim_group, claim_lane, claim_turns, when they meet one. Locks: the jobs, SKIP LOCKED. Indexes: jobs_ready_idx.
 -- The heads of the lanes are read without a filter, so the number of rows read is bounded whatever they say. When all
 -- of them were too late, more may follow: the workers are woken to look again.
 DROP FUNCTION IF EXISTS "{schema}".fail_late(text[], text[], timestamptz);
